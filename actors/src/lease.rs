@@ -1,0 +1,381 @@
+//! The words of named leases and the contract with a store.
+//!
+//! A **lease** is a named right to run one worker; one row. An **instance** is one process; an **incarnation** is one
+//! registration of it. The row names its **holder**, an incarnation, and carries the **epoch**, which rises at every
+//! acquire and is never reused. A **term** is (name, holder, epoch). A lease is a hint; the fence, which the
+//! application's database checks in each transaction, is the lock.
+
+pub mod acquire;
+pub mod keep;
+pub mod release;
+pub mod timing;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::clock::{Clock, Moment};
+
+/// The name of a lease, which is the name of its worker: 1 to 64 of `a-z 0-9 -`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct LeaseName(Arc<str>);
+
+/// A text that is no lease name.
+#[derive(Debug, thiserror::Error)]
+#[error("lease name {0:?}: expected 1 to 64 of a-z, 0-9 and '-'")]
+pub struct BadLeaseName(String);
+
+impl LeaseName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for LeaseName {
+    type Err = BadLeaseName;
+
+    fn from_str(text: &str) -> Result<Self, BadLeaseName> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+        if good { Ok(Self(text.into())) } else { Err(BadLeaseName(text.into())) }
+    }
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A random 128-bit identity, written as 32 hex digits. Random, because host names, pids and boot ids repeat.
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// A new one, from the thread's cryptographic generator.
+            #[allow(clippy::new_without_default)]
+            pub fn new() -> Self {
+                Self(rand::random())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:032x})"), self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+                let value = u128::from_str_radix(text, 16).ok().filter(|_| digits);
+                value.map(Self).ok_or_else(|| BadId(text.into()))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+    };
+}
+
+/// A text that is no random identity.
+#[derive(Debug, thiserror::Error)]
+#[error("identity {0:?}: expected 32 hex digits")]
+pub struct BadId(String);
+
+random_id! {
+    /// One registration of a process. A process that was declared dead, or lost its session, registers anew.
+    Incarnation
+}
+random_id! {
+    /// One process, from its start to its end.
+    ProcessId
+}
+
+/// The fencing token: rises at every acquire of a name, never reused. At most 63 bits, so that every database keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Epoch(pub i64);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// (name, holder, epoch): what every operation is scoped to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TermId {
+    /// The lease.
+    pub name: LeaseName,
+    /// The incarnation that the row names.
+    pub holder: Incarnation,
+    /// The epoch of the acquire.
+    pub epoch: Epoch,
+}
+
+impl fmt::Display for TermId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at epoch {}", self.name, self.epoch)
+    }
+}
+
+/// The trust deadline of one incarnation: until when its acknowledged renewals let it act.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    clock: Clock,
+    deadline: Arc<AtomicU64>,
+}
+
+impl Trust {
+    /// No trust yet.
+    pub fn none(clock: Clock) -> Self {
+        Self { clock, deadline: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// Moves the deadline to `until` unless it is already later: each reply counts for its own send only.
+    pub fn extend(&self, until: Moment) {
+        self.deadline.fetch_max(until.as_nanos(), Ordering::SeqCst);
+    }
+
+    /// Ends all trust, for good, unless extended again.
+    pub fn end(&self) {
+        self.deadline.store(0, Ordering::SeqCst);
+    }
+
+    /// The deadline.
+    pub fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::SeqCst))
+    }
+
+    /// Whether the deadline lies ahead. No I/O, well under a microsecond; false after any suspend until renewed.
+    pub fn lies_ahead(&self) -> bool {
+        self.clock.now() < self.deadline()
+    }
+}
+
+/// A term in a worker's hand: what it shows to the database with every write.
+#[derive(Clone, Debug)]
+pub struct Term {
+    id: TermId,
+    trust: Trust,
+    ended: Arc<AtomicBool>,
+}
+
+impl Term {
+    /// A term that lives by `trust`.
+    pub fn new(id: TermId, trust: Trust) -> Self {
+        Self { id, trust, ended: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// Its name, holder and epoch.
+    pub fn id(&self) -> &TermId {
+        &self.id
+    }
+
+    /// Whether its holder may act now: an atomic deadline check, no I/O. The fence has the last word on writes.
+    pub fn is_trusted(&self) -> bool {
+        !self.has_ended() && self.trust.lies_ahead()
+    }
+
+    /// Whether the supervisor has ended it; it never begins again.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends the term in this process: no write is sent under it any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Where a worker's effects go. It decides how a successor may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effects {
+    /// All effects are rows written through a fenced transaction: may be taken over at once.
+    Fenced,
+    /// It also acts outside the database: stops by itself in time, and its successor waits the grace.
+    External,
+}
+
+/// What an instance tells the others about itself when it registers.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The new incarnation.
+    pub incarnation: Incarnation,
+    /// Its process.
+    pub process: ProcessId,
+    /// Shown to people; never an identity.
+    pub label: String,
+    /// Host name, for display.
+    pub host: String,
+    /// Process number, for display.
+    pub pid: u32,
+    /// Where its status page is served, if it is.
+    pub admin_address: Option<String>,
+    /// F + S: after a lost session this instance has certainly stopped by then.
+    pub stop_bound: Duration,
+    /// Its TTL. Rivals use the larger of their own and this, so that a rolling change of settings is safe.
+    pub ttl: Duration,
+}
+
+/// The reply to one renewal: enough to decide everything, whatever the number of leases.
+#[derive(Clone, Debug, Default)]
+pub struct Heartbeat {
+    /// Every lease.
+    pub leases: Vec<LeaseRow>,
+    /// Every instance that is not dead, this one included.
+    pub peers: Vec<Peer>,
+}
+
+/// A lease as a renewal shows it.
+#[derive(Clone, Debug)]
+pub struct LeaseRow {
+    /// Its name.
+    pub name: LeaseName,
+    /// Its latest epoch; 0 = never acquired.
+    pub epoch: Epoch,
+    /// Who the row names.
+    pub holder: Option<Incarnation>,
+    /// Whether that holder is alive in the database's eyes. A claim succeeds where there is none, or it is dead.
+    pub holder_alive: bool,
+    /// An operator's wish: nobody acquires it.
+    pub paused: bool,
+    /// How long the asking instance has to stay away after failures; zero = it may claim.
+    pub cool_down: Duration,
+    /// How often in a row the asking instance gave it up for failures.
+    pub failures: u32,
+}
+
+/// Another instance, or this one, as a renewal shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Raised by each of its renewals.
+    pub renew_seq: i64,
+    /// Its TTL.
+    pub ttl: Duration,
+}
+
+/// What a renewal found.
+#[derive(Clone, Debug)]
+pub enum Renewal {
+    /// Alive, and this is the world.
+    Alive(Heartbeat),
+    /// Nothing matched: this incarnation is dead (or gone). It stays so: register anew.
+    Dead,
+}
+
+/// An acquired term, and how long its holder has to wait before it *starts* (a carried grace), from the reply's receipt.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The term.
+    pub term: TermId,
+    /// The wait; zero = start now.
+    pub wait: Duration,
+}
+
+/// How a lease is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Cleanly: anybody may acquire it.
+    Free,
+    /// After failures: this instance's label stays away for so long, with this count of failures in a row.
+    CoolDown {
+        /// How long.
+        wait: Duration,
+        /// Failures in a row.
+        failures: u32,
+    },
+}
+
+/// A lease and its holder, for people: the list command and the status page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeaseView {
+    /// Its name.
+    pub name: LeaseName,
+    /// Its latest epoch; 0 = never acquired.
+    pub epoch: Epoch,
+    /// `free`, `waiting`, `running`, `stopping`, `paused` or `cooling`.
+    pub state: &'static str,
+    /// Who has it, or null.
+    pub holder: Option<HolderView>,
+    /// Since when (RFC 3339, UTC), or null.
+    pub since: Option<String>,
+    /// Whether an operator paused it.
+    pub paused: bool,
+    /// The incarnation that an operator wants it to move to, or null.
+    pub desired: Option<String>,
+}
+
+/// A holder, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HolderView {
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Its label.
+    pub label: String,
+    /// Its host name.
+    pub host: String,
+    /// Its process number.
+    pub pid: u32,
+}
+
+/// A store's failure. Which operation, on what, and why; whether to try again is the caller's, by the operation.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{operation}: {reason}")]
+pub struct StoreError {
+    /// What was attempted, e.g. `renew` or `claim jetstream`.
+    pub operation: String,
+    /// What the database or the network said.
+    pub reason: String,
+}
+
+/// Where leases live. Every operation is scoped to an incarnation or a term; none trusts anybody's wall clock for a
+/// decision; each ends by itself, with an error if need be, within the renew timeout (T).
+///
+/// Not cancel-safe: a dropped call may or may not have happened. The supervisor never drops one.
+#[async_trait]
+pub trait LeaseStore: Send + Sync + 'static {
+    /// Adds the incarnation, alive, and a row for each of `names` that has none.
+    async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError>;
+
+    /// Raises `renew_seq` where the incarnation is not dead, and reads the world. Never acquires anything.
+    async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError>;
+
+    /// Declares `who` dead, once and for good, if its `renew_seq` is still `seen`. True: this call did it.
+    async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError>;
+
+    /// Acquires `name` for `me`: where not paused, `me` is alive, and the holder is nobody or dead. None: refused.
+    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError>;
+
+    /// Clears the holder where name, holder and epoch all match; leaves a carried wait. True: the acknowledgement.
+    async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError>;
+
+    /// Ends the incarnation after its last release, so that nobody waits for its TTL.
+    async fn depart(&self, me: Incarnation) -> Result<(), StoreError>;
+
+    /// Every lease, by name.
+    async fn list(&self) -> Result<Vec<LeaseView>, StoreError>;
+}

@@ -1,0 +1,16 @@
+//! The background process of an AT Protocol container registry. ARCHITECTURE.md is the map.
+//!
+//! From the ground up: `settings` and `atproto` know nothing of the rest; `store` is the only door to the database;
+//! each worker has its own module; `workers` is the table of them; `app` puts everything together.
+
+pub mod app;
+pub mod atproto;
+pub mod cli;
+pub mod ingest;
+pub mod metrics;
+pub mod settings;
+pub mod signals;
+pub mod status;
+pub mod store;
+pub mod telemetry;
+pub mod workers;
