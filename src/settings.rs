@@ -1,13 +1,15 @@
 //! What an operator decides, read once at the start: the embedded defaults, under a file, under the environment.
 //!
 //! Owns every key's name, type, limits and relations. Knows nothing of the database, the network or any worker.
-//! In the order of reading: [`layers`] -> [`sections`] -> [`relations`] -> [`listing`]; all problems are collected
+//! In the order of reading: `layers` -> `sections` -> `relations` -> `listing`; all problems are collected
 //! on the way and told together.
 
 mod address;
+mod billing;
 mod database;
 mod duration;
 mod layers;
+mod leases;
 mod listing;
 mod problem;
 mod relations;
@@ -24,8 +26,10 @@ use std::path::Path;
 use config::Config;
 use serde::Deserialize;
 
-pub use address::{Did, DidOrUrl, Host, HostPort, HttpUrl, Listen, WsUrl};
+pub use address::{Did, DidOrUrl, Host, HttpUrl, Listen, WsUrl};
+pub use billing::{Billing, Tier};
 pub use database::{Backend, DatabaseUrl};
+pub use leases::Leases;
 pub use listing::Listed;
 pub use problem::{Problem, SettingsError};
 pub use secret::Secret;
@@ -78,7 +82,9 @@ impl Settings {
         layers.extend(file.map(|path| Layer::file(path, &defaults, &mut problems)));
         layers.push(Layer::environment(env, &defaults, &mut problems));
 
-        let (mut settings, merged) = read(layers, &defaults, &mut problems);
+        let Some((mut settings, merged)) = read(layers, &defaults, &mut problems) else {
+            return Err(SettingsError::new(problems));
+        };
         // A value that was replaced by its default would break relations that the operator never wrote.
         if problems.iter().all(Problem::leaves_the_values) {
             let broken = relations::broken(&settings);
@@ -111,19 +117,18 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 }
 
 /// Folds the layers into the structs. A value that cannot be read is told, and its default takes its place, so that
-/// the next one is found too: at most one pass per key.
-fn read(mut layers: Vec<Layer>, defaults: &Layer, problems: &mut Vec<Problem>) -> (Settings, Config) {
-    loop {
+/// the next one is found too: at most one pass per key. None: a problem that no default mends.
+fn read(mut layers: Vec<Layer>, defaults: &Layer, problems: &mut Vec<Problem>) -> Option<(Settings, Config)> {
+    for _ in 0..=defaults.len() {
         let merged = layers::merge(&layers);
         match merged.clone().try_deserialize() {
-            Ok(settings) => return (settings, merged),
+            Ok(settings) => return Some((settings, merged)),
             Err(error) => {
                 let (path, expected) = problem::place(&error);
                 problems.push(Problem::value(&merged, &path, &expected));
-                let repair = defaults.only(layers::key_of(&path));
-                assert!(layers.len() < 1_000 && !repair.is_empty(), "the defaults are good: {error}");
-                layers.push(repair);
+                layers.push(defaults.only(layers::key_of(&path)));
             }
         }
     }
+    None
 }

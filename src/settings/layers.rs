@@ -109,8 +109,9 @@ impl Layer {
         )
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// How many keys.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     fn sections(&self) -> impl Iterator<Item = &str> {

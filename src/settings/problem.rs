@@ -50,16 +50,12 @@ pub enum Problem {
     },
 }
 
-/// Longer values are cut in messages.
-const VALUE_CHARS_MAX: usize = 120;
+/// Longer values and names are cut in messages.
+const CHARS_MAX: usize = 120;
 
 impl Problem {
     pub(super) fn new(path: &str, value: &ValueKind, origin: &str, expected: impl Into<String>) -> Problem {
-        let mut value = shown(key_of(path), value).to_string();
-        if let Some((cut, _)) = value.char_indices().nth(VALUE_CHARS_MAX) {
-            value.truncate(cut);
-            value.push('…');
-        }
+        let value = cut(&shown(key_of(path), value).to_string());
         Problem::Value { key: path.into(), value, origin: origin.into(), expected: expected.into() }
     }
 
@@ -77,13 +73,19 @@ impl Problem {
         known: impl Iterator<Item = N>,
     ) -> Problem {
         let hint = nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        Problem::Unknown { name: name.into(), origin: origin.into(), hint }
+        Problem::Unknown { name: cut(&name.escape_debug().to_string()), origin: origin.into(), hint }
     }
 
     /// Whether every value is as the operator wrote it, in spite of this problem.
     pub(super) fn leaves_the_values(&self) -> bool {
         matches!(self, Problem::Unknown { .. })
     }
+}
+
+fn cut(text: &str) -> String {
+    text.char_indices()
+        .nth(CHARS_MAX)
+        .map_or_else(|| text.to_owned(), |(end, _)| format!("{}…", &text[..end]))
 }
 
 /// The known name that differs least, if that is little enough to be a slip: a third of its length.
@@ -98,14 +100,20 @@ fn nearest<N: AsRef<str>>(name: &str, known: impl Iterator<Item = N>) -> Option<
 /// The path of the value that a struct refused, and what it expected.
 pub(super) fn place(error: &ConfigError) -> (String, String) {
     match error {
-        ConfigError::At { error, key: Some(key), .. } => (key.clone(), error.to_string()),
-        ConfigError::Type { key: Some(key), expected, .. } => (key.clone(), format!("expected {expected}")),
-        ConfigError::NotFound(path) => match path.rsplit_once('.') {
-            Some((table, key)) => (table.to_owned(), format!("expected a key {key:?} in it")),
-            None => (path.clone(), "expected a value".to_owned()),
-        },
+        ConfigError::At { error, key: Some(key), .. } => (dotted(key), error.to_string()),
+        ConfigError::Type { key: Some(key), expected, .. } => (dotted(key), format!("expected {expected}")),
+        ConfigError::NotFound(path) => {
+            let path = dotted(path);
+            let (table, key) = path.rsplit_once('.').unwrap_or(("", &path));
+            (table.to_owned(), format!("expected a key {key:?} in it"))
+        }
         other => (String::new(), other.to_string()),
     }
+}
+
+/// The crate leaves out the dot after an item of a list: `billing.tiers[0]name`.
+fn dotted(path: &str) -> String {
+    path.replace(']', "].").trim_end_matches('.').to_owned()
 }
 
 /// Why the settings are refused: every problem that was found, at least one.

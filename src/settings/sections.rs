@@ -1,14 +1,13 @@
-//! One struct per section. What a key is for, and why its default is what it is, stands in `settings/default.toml`.
+//! One struct per section, but for `leases` and `billing`, which have files of their own. What a key is for, and why its default is what it is, stands in `settings/default.toml`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leased_actors::lease::timing::Timing;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 
-use super::address::{Did, DidOrUrl, Host, HostPort, HttpUrl, Listen, WsUrl};
-use super::database::{Backend, DatabaseUrl};
+use super::address::{Did, DidOrUrl, Host, HttpUrl, Listen, WsUrl};
+use super::database::DatabaseUrl;
 use super::secret::Secret;
 use super::{duration, text};
 
@@ -45,56 +44,6 @@ pub struct Database {
     pub max_connections: u32,
 }
 
-/// `[leases]`. None in the timing is `auto`; see [`Leases::timing`].
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // The timings are `Timing`'s, by the same names.
-pub struct Leases {
-    /// False: every worker runs here, unleased.
-    pub enabled: bool,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub ttl: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub renew_every: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub renew_timeout: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub trust_for: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub stop_within: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub server_drop: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub grace: Option<Duration>,
-    #[serde(deserialize_with = "duration::or_auto")]
-    pub poll_every: Option<Duration>,
-    /// Balance the workers over the instances.
-    pub spread: bool,
-    /// How long the history is kept.
-    #[serde(deserialize_with = "duration::above_zero")]
-    pub history_for: Duration,
-}
-
-impl Leases {
-    /// The timing on `backend`, `auto` resolved. Its relations hold for the backend of `database.url`.
-    pub fn timing(&self, backend: Backend) -> Timing {
-        let auto = match backend {
-            Backend::Sqlite => Timing::SQLITE,
-            Backend::Postgres => Timing::POSTGRES,
-        };
-        Timing {
-            renew_every: self.renew_every.unwrap_or(auto.renew_every),
-            renew_timeout: self.renew_timeout.unwrap_or(auto.renew_timeout),
-            trust_for: self.trust_for.unwrap_or(auto.trust_for),
-            stop_within: self.stop_within.unwrap_or(auto.stop_within),
-            server_drop: self.server_drop.unwrap_or(auto.server_drop),
-            grace: self.grace.unwrap_or(auto.grace),
-            ttl: self.ttl.unwrap_or(auto.ttl),
-            poll_every: self.poll_every.unwrap_or(auto.poll_every),
-        }
-    }
-}
-
 /// `[admin]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,8 +63,8 @@ pub struct Network {
     /// The guarded client may reach this machine, and plain http: tests and localnet only.
     pub allow_loopback: bool,
     /// Where names under `.test` and `.localhost` lead; only with `allow_loopback`.
-    #[serde(deserialize_with = "text::optional")]
-    pub test_hosts: Option<HostPort>,
+    #[serde(deserialize_with = "text::optional_socket")]
+    pub test_hosts: Option<SocketAddr>,
     /// A header value, with the program's version in it.
     #[serde(deserialize_with = "text::user_agent")]
     pub user_agent: String,
@@ -213,42 +162,6 @@ pub struct Cleanup {
     pub interval: Duration,
 }
 
-/// `[billing]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Billing {
-    /// None: no billing.
-    #[serde(deserialize_with = "text::optional")]
-    pub stripe_secret_key: Option<Secret>,
-    /// Stripe's API.
-    #[serde(deserialize_with = "text::parsed")]
-    pub stripe_url: HttpUrl,
-    /// From one refresh to the next.
-    #[serde(deserialize_with = "duration::above_zero")]
-    pub interval: Duration,
-    /// In rank order, the lowest first; names and prices are unique.
-    pub tiers: Vec<Tier>,
-    /// A late subscription keeps its tier for so long.
-    #[serde(deserialize_with = "duration::any")]
-    pub past_due_grace: Duration,
-}
-
-/// One of `billing.tiers`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tier {
-    /// Not empty.
-    #[serde(deserialize_with = "not_empty")]
-    pub name: String,
-    /// Stripe's prices that lead to it; none for the free tier.
-    pub price_ids: Vec<String>,
-    /// Webhooks at most, 0 to 10000.
-    #[serde(deserialize_with = "text::between::<0, 10000, _>")]
-    pub max_webhooks: u32,
-    /// Whether its webhooks may have the paid triggers.
-    pub all_triggers: bool,
-}
-
 /// `[registry]`: the one that we work for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -321,9 +234,4 @@ impl std::str::FromStr for LogFormat {
             _ => Err("expected \"auto\", \"pretty\" or \"json\""),
         }
     }
-}
-
-fn not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    let text = text::label(from)?;
-    if text.trim().is_empty() { Err(D::Error::custom("expected a name")) } else { Ok(text) }
 }

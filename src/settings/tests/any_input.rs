@@ -17,6 +17,19 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Some of a tier's keys, or all.
+fn tier() -> impl Strategy<Value = String> {
+    let keys = vec![
+        "name = 'a'",
+        "price_ids = []",
+        "max_webhooks = 1",
+        "all_triggers = true",
+        "colour = 'red'",
+        "name = 1",
+    ];
+    prop::sample::subsequence(keys, 0..=6).prop_map(|keys| format!("{{ {} }}", keys.join(", ")))
+}
+
 /// A piece of TOML, mostly well formed.
 fn value() -> impl Strategy<Value = String> {
     let literal = prop_oneof![
@@ -26,7 +39,7 @@ fn value() -> impl Strategy<Value = String> {
         any::<bool>().prop_map(|truth| truth.to_string()),
         Just("1979-05-27".to_owned()),
         Just("99999999999999999999".to_owned()),
-        Just("{ name = 'a', price_ids = [], max_webhooks = 1, all_triggers = true }".to_owned()),
+        tier(),
     ];
     literal.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
@@ -41,7 +54,9 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 fn settings_file() -> impl Strategy<Value = String> {
-    let entry = (key(), value()).prop_map(|(key, value)| format!("{key} = {value}\n"));
+    let tiers = prop::collection::vec(tier(), 0..3).prop_map(|tiers| format!("[{}]", tiers.join(", ")));
+    let entry = prop_oneof![8 => (key(), value()), 1 => (Just("billing.tiers".to_owned()), tiers)];
+    let entry = entry.prop_map(|(key, value)| format!("{key} = {value}\n"));
     prop_oneof![9 => prop::collection::vec(entry, 0..6).prop_map(|lines| lines.concat()), 1 => any::<String>()]
 }
 
