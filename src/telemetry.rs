@@ -31,8 +31,7 @@ pub enum TelemetryError {
 /// # Errors
 /// A second call, or directives that the settings would have refused.
 pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
-    let people = io::stderr().is_terminal();
-    subscriber(settings, people, io::stderr)?
+    subscriber(settings, io::stderr().is_terminal(), io::stderr)?
         .try_init()
         .map_err(|error| TelemetryError::Installed(error.to_string()))
 }
@@ -62,4 +61,72 @@ where
     } else {
         Box::new(builder.json().flatten_event(true).with_current_span(true).with_span_list(false).finish())
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, level: &str, terminal: bool) -> String {
+        let lines = Lines::default();
+        let out = lines.clone();
+        let settings = Telemetry { format, level: level.into() };
+        let subscriber = subscriber(&settings, terminal, move || out.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            let _span = tracing::info_span!("worker", lease.name = "jetstream").entered();
+            tracing::info!(lease.epoch = 7, "acquired");
+            tracing::debug!("quiet");
+        });
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn auto_is_for_people_in_a_terminal_and_for_machines_elsewhere() {
+        let machine = logged(LogFormat::Auto, "info", false);
+        let line: serde_json::Value = serde_json::from_str(machine.trim()).unwrap();
+        assert_eq!(line["message"], "acquired");
+        assert_eq!(line["lease.epoch"], 7);
+        assert_eq!(line["span"]["lease.name"], "jetstream");
+        assert!(logged(LogFormat::Auto, "info", true).contains("\u{1b}["), "no colours");
+    }
+
+    #[test]
+    fn a_chosen_format_holds_wherever_the_log_goes() {
+        let people = logged(LogFormat::Pretty, "info", false);
+        assert!(
+            people.contains("acquired") && !people.contains('{') && !people.contains('\u{1b}'),
+            "{people}"
+        );
+        assert!(logged(LogFormat::Json, "info", true).starts_with('{'));
+    }
+
+    #[test]
+    fn the_level_may_be_directives() {
+        assert!(logged(LogFormat::Json, "warn,atcr_workers=debug", false).contains("quiet"));
+        assert_eq!(logged(LogFormat::Json, "warn", false), "");
+    }
+
+    #[test]
+    fn directives_that_are_not_good_are_an_error() {
+        let settings = Telemetry { format: LogFormat::Json, level: "a=loud".into() };
+        let error = subscriber(&settings, false, io::sink).err().unwrap();
+        assert!(error.to_string().starts_with("read the log directives \"a=loud\""));
+    }
 }
