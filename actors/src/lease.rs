@@ -6,9 +6,12 @@
 //! application's database checks in each transaction, is the lock.
 
 pub mod acquire;
+pub mod instance;
 pub mod keep;
 pub mod release;
+pub mod slot;
 pub mod timing;
+pub mod watch;
 
 use std::fmt;
 use std::str::FromStr;
@@ -294,6 +297,17 @@ pub struct Claim {
     pub term: TermId,
     /// The wait; zero = start now.
     pub wait: Duration,
+    /// How the lease came free, and how long it stood still before this claim.
+    pub after: HandOver,
+}
+
+/// How a lease came free, for the hand-over metric and the log. By the database's clock: for display only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// `first`, `released`, `left`, `ttl` or `beacon`.
+    pub reason: &'static str,
+    /// From the release, or the dead holder's last renewal, to the claim.
+    pub gap: Duration,
 }
 
 /// How a lease is given back.
