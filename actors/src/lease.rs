@@ -147,12 +147,13 @@ impl fmt::Display for TermId {
 pub struct Trust {
     clock: Clock,
     deadline: Arc<AtomicU64>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Trust {
     /// No trust yet.
     pub fn none(clock: Clock) -> Self {
-        Self { clock, deadline: Arc::new(AtomicU64::new(0)) }
+        Self { clock, deadline: Arc::default(), ended: Arc::default() }
     }
 
     /// Moves the deadline to `until` unless it is already later: each reply counts for its own send only.
@@ -160,19 +161,19 @@ impl Trust {
         self.deadline.fetch_max(until.as_nanos(), Ordering::SeqCst);
     }
 
-    /// Ends all trust, for good, unless extended again.
+    /// Ends all trust, for good: a dead incarnation stays dead.
     pub fn end(&self) {
-        self.deadline.store(0, Ordering::SeqCst);
+        self.ended.store(true, Ordering::SeqCst);
     }
 
-    /// The deadline.
+    /// The latest deadline that there was.
     pub fn deadline(&self) -> Moment {
         Moment::from_nanos(self.deadline.load(Ordering::SeqCst))
     }
 
     /// Whether the deadline lies ahead. No I/O, well under a microsecond; false after any suspend until renewed.
     pub fn lies_ahead(&self) -> bool {
-        self.clock.now() < self.deadline()
+        !self.ended.load(Ordering::SeqCst) && self.clock.now() < self.deadline()
     }
 }
 
@@ -357,7 +358,7 @@ pub struct HolderView {
 }
 
 /// A store's failure. Which operation, on what, and why; whether to try again is the caller's, by the operation.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: {reason}")]
 pub struct StoreError {
     /// What was attempted, e.g. `renew` or `claim jetstream`.

@@ -36,9 +36,10 @@ pub(crate) fn close(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
 /// Tells the worker to stop.
 pub(crate) fn stop(slot: &mut Slot, then: After, view: &View<'_>, why: &'static str) -> Vec<Command> {
     let Phase::Running { term } = &slot.phase else { return vec![] };
-    let (term, within) = (term.clone(), view.timing.stop_within);
-    slot.phase = Phase::Stopping { term: term.clone(), by: view.now + within, then };
-    vec![Command::Stop(term, view.timing.worker_stop_within(), why)]
+    let term = term.clone();
+    slot.phase = Phase::Stopping { term: term.clone(), by: view.now + view.timing.stop_within, then };
+    let within = view.timing.worker_stop_within();
+    vec![Command::Stop { term, within, revoked: then == After::Forget, why }]
 }
 
 /// The worker's end is confirmed: nothing of it runs any more.

@@ -117,8 +117,17 @@ pub enum Command {
     Start(TermId, HandOver),
     /// Start the worker again under the same term.
     Restart(TermId),
-    /// Tell the worker to stop; confirm within the time. The reason is for the log.
-    Stop(TermId, Duration, &'static str),
+    /// Tell the worker to stop.
+    Stop {
+        /// The term.
+        term: TermId,
+        /// What the worker gets; after it, it is killed at its next await.
+        within: Duration,
+        /// Whether the term is over (or may be), so that not even a last write may be sent.
+        revoked: bool,
+        /// For the log.
+        why: &'static str,
+    },
     /// Release a term.
     Release(TermId, Release),
     /// End the incarnation: its last release is acknowledged.
