@@ -316,7 +316,7 @@ pub struct HandOver {
 pub enum Release {
     /// Cleanly: anybody may acquire it.
     Free,
-    /// After failures: this instance's label stays away for so long, with this count of failures in a row.
+    /// After failures: this process stays away for so long (another on the same host may try at once), with this count of failures in a row.
     CoolDown {
         /// How long.
         wait: Duration,

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 
 use crate::clock::{Clock, Moment};
 use crate::lease::{
-    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView, Peer,
-    Registration, Release, Renewal, StoreError, TermId,
+    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
+    Peer, ProcessId, Registration, Release, Renewal, StoreError, TermId,
 };
 
 /// Leases of this process only.
@@ -24,7 +24,7 @@ pub struct MemoryStore {
 struct World {
     instances: BTreeMap<Incarnation, Instance>,
     leases: BTreeMap<LeaseName, Lease>,
-    cool_downs: BTreeMap<(LeaseName, String), (Moment, u32)>,
+    cool_downs: BTreeMap<(LeaseName, ProcessId), (Moment, u32)>,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl World {
     }
 
     fn row(&self, name: &LeaseName, lease: &Lease, me: &Instance, now: Moment) -> LeaseRow {
-        let key = (name.clone(), me.registration.label.clone());
+        let key = (name.clone(), me.registration.process);
         let (until, failures) = self.cool_downs.get(&key).copied().unwrap_or_default();
         LeaseRow {
             name: name.clone(),
@@ -149,12 +149,14 @@ impl LeaseStore for MemoryStore {
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (mut world, now) = (self.world(), self.clock.now());
-        let label = world.instances.get(&term.holder).map(|instance| instance.registration.label.clone());
+        let Some(process) = world.instances.get(&term.holder).map(|i| i.registration.process) else {
+            return Ok(false);
+        };
         let ours = |lease: &&mut Lease| lease.holder == Some(term.holder) && lease.epoch == term.epoch.0;
         let Some(lease) = world.leases.get_mut(&term.name).filter(ours) else { return Ok(false) };
         lease.holder = None;
         lease.freed_at = now;
-        let key = (term.name.clone(), label.unwrap_or_default());
+        let key = (term.name.clone(), process);
         match how {
             Release::Free => world.cool_downs.remove(&key),
             Release::CoolDown { wait, failures } => world.cool_downs.insert(key, (now + wait, failures)),
@@ -180,7 +182,13 @@ impl LeaseStore for MemoryStore {
             LeaseView {
                 name: name.clone(),
                 epoch: Epoch(lease.epoch),
-                state: if lease.paused { "paused" } else if holder.is_some() { "running" } else { "free" },
+                state: if lease.paused {
+                    "paused"
+                } else if holder.is_some() {
+                    "running"
+                } else {
+                    "free"
+                },
                 holder,
                 since: None,
                 paused: lease.paused,

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::lease::slot::Slot;
 use crate::lease::{HandOver, LeaseName};
@@ -48,7 +46,8 @@ pub(crate) fn acquired(lease: &LeaseName, epoch: i64, after: HandOver, waited: D
     // Exact up to 2^53; epochs are milliseconds since 1970 and stay below it for ages.
     gauge!("lease_epoch", "lease" => name.clone()).set(epoch as f64);
     counter!("lease_acquisitions_total", "lease" => name.clone()).increment(1);
-    histogram!("lease_handover_seconds", "lease" => name, "reason" => after.reason).record(after.gap + waited);
+    histogram!("lease_handover_seconds", "lease" => name, "reason" => after.reason)
+        .record(after.gap + waited);
 }
 
 pub(crate) fn lost(lease: &LeaseName, reason: &'static str) {

@@ -100,9 +100,8 @@ mod tests {
     #[test]
     fn the_fourth_failure_within_a_minute_gives_the_lease_up() {
         let (intensity, mut failures) = (Intensity::default(), Failures::default());
-        let waits: Vec<_> = (0..4)
-            .map(|i| failures.count(&intensity, 0, 0.0, START + Duration::from_secs(i)))
-            .collect();
+        let waits: Vec<_> =
+            (0..4).map(|i| failures.count(&intensity, 0, 0.0, START + Duration::from_secs(i))).collect();
         let restart = |ms| Verdict::Restart { after: Duration::from_millis(ms) };
         let given_up = Verdict::GiveUp { cool_down: Duration::from_secs(5) };
         assert_eq!(waits, [restart(100), restart(200), restart(400), given_up]);

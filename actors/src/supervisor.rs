@@ -184,12 +184,14 @@ struct State {
     last_failures: HashMap<LeaseName, String>,
     runs: u64,
     watchdog: Watchdog,
-    timer: Option<(Moment, JoinHandle<Result<(), ractor::MessagingErr<Message>>>)>,
+    timer: Option<(Moment, Timer)>,
     publish: watch::Sender<Snapshot>,
     report: Arc<OnceLock<Report>>,
     tasks: TaskTracker,
     meter: Meter,
 }
+
+type Timer = JoinHandle<Result<(), ractor::MessagingErr<Message>>>;
 
 /// A worker's actor and what the supervisor knows of it.
 struct Running {
@@ -235,7 +237,9 @@ impl Actor for Supervisor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         let gone = match event {
-            SupervisionEvent::ActorTerminated(cell, ..) | SupervisionEvent::ActorFailed(cell, _) => cell.get_id(),
+            SupervisionEvent::ActorTerminated(cell, ..) | SupervisionEvent::ActorFailed(cell, _) => {
+                cell.get_id()
+            }
             _ => return Ok(()),
         };
         if let Some(running) = state.running.values().find(|running| running.actor.get_id() == gone) {

@@ -75,7 +75,12 @@ impl Body {
         let Start { worker, term, shared, meter } = start;
         let context = Context { term, stop: shared.stop.clone() };
         let task = tokio::spawn(async move { worker.run(context).await });
-        let body = Self { stop: shared.stop, finished: shared.finished, end: shared.end, abort: task.abort_handle() };
+        let body = Self {
+            stop: shared.stop,
+            finished: shared.finished,
+            end: shared.end,
+            abort: task.abort_handle(),
+        };
         let outside = body.clone();
         tokio::spawn(async move {
             let asked = |stop: &CancellationToken| stop.is_cancelled();
@@ -163,7 +168,11 @@ impl Actor for Shell {
     type State = Running;
     type Arguments = Start;
 
-    async fn pre_start(&self, myself: ActorRef<Message>, start: Start) -> Result<Running, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Message>,
+        start: Start,
+    ) -> Result<Running, ActorProcessingErr> {
         let meter = start.meter.clone();
         Ok(Running { body: Body::start(start, myself), meter })
     }

@@ -198,7 +198,9 @@ impl Instance {
         for row in &world.leases {
             commands.extend(self.at(&row.name, now, jitter, |slot, view| match slot.phase {
                 _ if sent <= slot.settled_at => vec![],
-                Phase::Claiming | Phase::Releasing { .. } | Phase::CoolingDown { .. } | Phase::Done(_) => vec![],
+                Phase::Claiming | Phase::Releasing { .. } | Phase::CoolingDown { .. } | Phase::Done(_) => {
+                    vec![]
+                }
                 Phase::Standby => acquire::seen(slot, row, view),
                 _ => keep::seen(slot, row, view),
             }));

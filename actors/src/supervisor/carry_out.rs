@@ -108,34 +108,26 @@ impl State {
             ttl: setup.timing.ttl,
         };
         let names: Vec<_> = self.workers.keys().cloned().collect();
-        self.ask(
-            myself,
-            async move { store.register(&registration, &names).await },
-            move |reply| {
-                if reply.is_ok() {
-                    tracing::info!(instance = %me, "registered");
-                }
-                Event::Registered(me, logged(reply))
-            },
-        );
+        self.ask(myself, async move { store.register(&registration, &names).await }, move |reply| {
+            if reply.is_ok() {
+                tracing::info!(instance = %me, "registered");
+            }
+            Event::Registered(me, logged(reply))
+        });
     }
 
     fn renew(&self, myself: &ActorRef<Message>, me: Incarnation) {
         let (store, clock) = (self.store.clone(), self.setup.clock.clone());
         let sent = clock.now();
-        self.ask(
-            myself,
-            async move { store.renew(me).await },
-            move |reply| {
-                let outcome = match &reply {
-                    Ok(Renewal::Alive(_)) => "ok",
-                    Ok(Renewal::Dead) => "dead",
-                    Err(_) => "error",
-                };
-                metrics::renewed(clock.now().since(sent), outcome);
-                Event::Renewed(me, sent, logged(reply))
-            },
-        );
+        self.ask(myself, async move { store.renew(me).await }, move |reply| {
+            let outcome = match &reply {
+                Ok(Renewal::Alive(_)) => "ok",
+                Ok(Renewal::Dead) => "dead",
+                Err(_) => "error",
+            };
+            metrics::renewed(clock.now().since(sent), outcome);
+            Event::Renewed(me, sent, logged(reply))
+        });
     }
 
     async fn start(&mut self, myself: &ActorRef<Message>, id: TermId, after: Option<HandOver>) {
@@ -147,7 +139,8 @@ impl State {
         if worker.effects() == crate::lease::Effects::External {
             self.watchdog.watch(id.clone(), self.trust.clone());
         }
-        let start = worker::Start { worker, term: term.clone(), shared: shared.clone(), meter: meter.clone() };
+        let start =
+            worker::Start { worker, term: term.clone(), shared: shared.clone(), meter: meter.clone() };
         match Shell::spawn_linked(Some(name), Shell, start, myself.get_cell()).await {
             Ok((actor, _)) => {
                 self.running.insert(id.name.clone(), Running { term, actor, shared, meter });
@@ -216,7 +209,9 @@ fn tell_release(term: &TermId, reply: &Result<bool, StoreError>) {
     let (lease, epoch) = (&term.name, term.epoch.0);
     match reply {
         Ok(true) => tracing::info!(lease.name = %lease, lease.epoch = epoch, "lease released"),
-        Ok(false) => tracing::info!(lease.name = %lease, lease.epoch = epoch, "lease had gone to another already"),
+        Ok(false) => {
+            tracing::info!(lease.name = %lease, lease.epoch = epoch, "lease had gone to another already")
+        }
         Err(error) => {
             tracing::warn!(lease.name = %lease, lease.epoch = epoch, reason = error.reason, "lease not released");
         }
