@@ -1,5 +1,5 @@
 //! The supervisor with real actors, short times and a store that can be told to fail.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod life;
 mod stage;
