@@ -1,1 +1,5 @@
-fn main(){}
+//! The integration tests: one binary, so that they link once and share one PostgreSQL.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod postgres;
+mod support;
