@@ -1,28 +1,27 @@
 //! A private PostgreSQL, started from the installed server programs and gone when the test process is gone.
 //!
-//! A supervising `sh` starts and stops the server on request over a pipe. When that pipe closes, and the kernel closes
-//! it however the test process ends, SIGKILL included, it stops the server and removes its directory. The requests
-//! are served one after the other, so the end cannot overtake a start.
+//! It is started and stopped by the script below (`supervisor.rs` says why), which also removes its directory.
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    os::unix::{fs::PermissionsExt, fs::chown, process::CommandExt},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::Command,
     sync::{
-        Mutex, OnceLock,
+        OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
 
 use tokio_postgres::NoTls;
 
-use super::ports;
+use super::{ports, supervisor::Supervisor};
 
-/// `$1` is the directory, `$2` the folder of the server programs. A request is one line, and so is its answer.
-const SUPERVISOR: &str = r#"
-trap '' HUP INT TERM
+/// `$1` is the directory, `$2` the folder of the server programs.
+const SCRIPT: &str = r#"
 cd "$1" && bin=$2
 pg_ctl() { "$bin/pg_ctl" -D data -w -t 60 "$@" </dev/null >>supervisor.log 2>&1; }
 initialise() {
@@ -62,13 +61,7 @@ pub(crate) struct Postgres {
     port: u16,
     password: String,
     directory: PathBuf,
-    supervisor: Mutex<Supervisor>,
-}
-
-struct Supervisor {
-    child: Child,
-    requests: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    supervisor: Supervisor,
 }
 
 impl Postgres {
@@ -92,12 +85,16 @@ impl Postgres {
         let programs = server_programs().unwrap_or_else(|| panic!("{INSTALL}"));
         let password = format!("{:032x}", rand::random::<u128>());
         let directory = prepare_directory(&password, settings);
-        let supervisor = Supervisor::spawn(&directory, &programs);
-        let mut server = Postgres { port: 0, password, directory, supervisor: Mutex::new(supervisor) };
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT, "supervisor"]).arg(&directory).arg(programs).current_dir("/");
+        if let Some((uid, gid)) = unprivileged() {
+            command.uid(uid).gid(gid);
+        }
+        let mut server = Postgres { port: 0, password, directory, supervisor: Supervisor::spawn(command) };
         server.expect("initialise");
         let started = (0..STARTS_MAX).any(|_| {
             server.port = ports::free_block(1);
-            server.request(&format!("start {}", server.port))
+            server.supervisor.request(&format!("start {}", server.port))
         });
         assert!(started, "PostgreSQL did not start:\n{}", server.logs());
         server
@@ -156,51 +153,12 @@ impl Postgres {
     }
 
     fn expect(&self, request: &str) {
-        assert!(self.request(request), "PostgreSQL: `{request}` failed:\n{}", self.logs());
-    }
-
-    fn request(&self, request: &str) -> bool {
-        self.supervisor.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).request(request)
+        assert!(self.supervisor.request(request), "PostgreSQL: `{request}` failed:\n{}", self.logs());
     }
 
     fn logs(&self) -> String {
         let read = |name| fs::read_to_string(self.directory.join(name)).unwrap_or_default();
         read("supervisor.log") + &read("server.log")
-    }
-}
-
-impl Supervisor {
-    fn spawn(directory: &Path, programs: &Path) -> Supervisor {
-        let mut command = Command::new("sh");
-        command.args(["-c", SUPERVISOR, "supervisor"]).arg(directory).arg(programs);
-        if let Some((uid, gid)) = unprivileged() {
-            command.uid(uid).gid(gid);
-        }
-        // Its own process group: an interrupt from the terminal is for the tests, and their end is what it acts on.
-        command
-            .process_group(0)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let requests = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().unwrap());
-        Supervisor { child, requests, answers }
-    }
-
-    fn request(&mut self, request: &str) -> bool {
-        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).unwrap();
-        answer.trim_end() == "ok"
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        drop(self.requests.take());
-        let _ = self.child.wait();
     }
 }
 
