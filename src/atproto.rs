@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod did;
+pub mod guard;
 pub mod handle;
 pub mod records;
 pub mod tid;
