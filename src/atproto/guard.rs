@@ -8,7 +8,10 @@
 
 mod address;
 mod connect;
+mod error;
 mod turns;
+
+pub use error::GuardError;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,12 +19,11 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method};
-use thiserror::Error;
 use tokio::time::timeout;
 use url::{Host, Url};
 
 use address::Reach;
-use connect::{Forbidden, Names};
+use connect::Names;
 use turns::Turns;
 
 /// Real servers send 10 to 40; fewer than 40 would refuse some, more only costs memory.
@@ -76,59 +78,6 @@ pub struct Answer {
     pub is_cut: bool,
 }
 
-/// Why there is no answer. Tells the host only: the rest of an address may be a secret.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum GuardError {
-    /// The client itself cannot be made.
-    #[error("making the http client failed: {0}")]
-    Setup(String),
-    /// The address is none that we ask.
-    #[error("the address cannot be asked: {0}")]
-    BadAddress(&'static str),
-    /// The host is not on the public network.
-    #[error("{host} leads to {address}, which is not on the public network")]
-    Forbidden {
-        /// As it stands in the address.
-        host: String,
-        /// The first that it leads to.
-        address: IpAddr,
-    },
-    /// https cannot be checked on this machine.
-    #[error("asking {0} by https failed: this machine has no root certificates")]
-    NoRoots(String),
-    /// The deadline passed.
-    #[error("{host} did not answer within {after:?}")]
-    TimedOut {
-        /// As it stands in the address.
-        host: String,
-        /// The whole time allowed.
-        after: Duration,
-    },
-    /// Name look-up, connection or transfer failed.
-    #[error("asking {host} failed: {cause}")]
-    Failed {
-        /// As it stands in the address.
-        host: String,
-        /// For a person.
-        cause: String,
-    },
-    /// The answer is longer than the limit.
-    #[error("{host} answered with more than {len_max} bytes")]
-    TooLarge {
-        /// As it stands in the address.
-        host: String,
-        /// The limit.
-        len_max: usize,
-    },
-}
-
-impl GuardError {
-    /// Whether the same request may well succeed later, with nothing changed on our side.
-    pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::TimedOut { .. } | Self::Failed { .. })
-    }
-}
-
 /// The guarded client. Clones share connections and turns.
 #[derive(Clone)]
 pub struct Guarded {
@@ -169,7 +118,7 @@ impl Guarded {
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .pool_idle_timeout(IDLE_FOR)
             .build()
-            .map_err(|error| GuardError::Setup(causes(&error)))?;
+            .map_err(|error| GuardError::Setup(error::causes(&error)))?;
         let turns = Arc::new(Turns::new(settings.per_host));
         Ok(Self { http, turns, reach, test_hosts, has_roots, timeout: settings.timeout })
     }
@@ -198,7 +147,7 @@ impl Guarded {
         let after = ask.timeout.unwrap_or(self.timeout);
         match timeout(after, self.exchange(url, ask)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(classified(host, &error)),
+            Ok(Err(error)) => Err(GuardError::of(host, &error)),
             Err(_) => Err(GuardError::TimedOut { host, after }),
         }
     }
@@ -255,24 +204,6 @@ impl Guarded {
         }
         Ok(Answer { status, headers, body, is_cut: false })
     }
-}
-
-fn classified(host: String, error: &reqwest::Error) -> GuardError {
-    let forbidden = chain(error).find_map(|cause| cause.downcast_ref::<Forbidden>());
-    match forbidden {
-        Some(Forbidden(address)) => GuardError::Forbidden { host, address: *address },
-        None => GuardError::Failed { host, cause: causes(error) },
-    }
-}
-
-/// What lies beneath the error, without the outermost sentence: that one quotes the address.
-fn causes(error: &reqwest::Error) -> String {
-    let causes: Vec<String> = chain(error).skip(1).map(ToString::to_string).collect();
-    if causes.is_empty() { "the exchange broke off".to_owned() } else { causes.join(": ") }
-}
-
-fn chain<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error as &'a (dyn std::error::Error + 'static)), |error| (**error).source())
 }
 
 #[cfg(test)]
