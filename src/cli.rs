@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The command line. One file per command.
+
+pub mod settings;

@@ -1,8 +1,7 @@
-//! The integration tests: one binary, so that they link once and share one PostgreSQL.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests: one binary, so that they share one PostgreSQL and one set of peers.
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod peers;
-mod postgres;
-mod process;
+mod settings;
 mod style;
 mod support;
