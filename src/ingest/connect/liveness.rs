@@ -126,6 +126,9 @@ mod tests {
     }
     use Fact::{Blocked, Event, Heard, Pinged};
 
+    /// Name, from when another host is allowed, what happened, the second now, the verdict.
+    type Row<'a> = (&'a str, Option<u64>, &'a [Fact], u64, Verdict);
+
     fn verdict(another_from: Option<u64>, facts: &[Fact], now: u64) -> Verdict {
         let start = Instant::now();
         let at = |s: &u64| start + Duration::from_secs(*s);
@@ -146,7 +149,7 @@ mod tests {
         use Verdict::{Keep, NextHost, Ping, TryAnother};
         let nothing = NextHost(Dead::NothingEver);
         let no_answer = NextHost(Dead::NoAnswer);
-        let table: &[(&str, Option<u64>, &[Fact], u64, Verdict)] = &[
+        let table: &[Row<'_>] = &[
             ("fresh", Some(0), &[], 14, Keep),
             ("a ping after half the limit", Some(0), &[], 15, Ping),
             ("pinged, waiting", Some(0), &[Pinged(15)], 29, Keep),
