@@ -1,1 +1,7 @@
-fn main(){}
+//! The integration tests: one binary, so that they link once and share one PostgreSQL.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod peers;
+mod postgres;
+mod process;
+mod support;
