@@ -6,6 +6,7 @@
 //!
 //! Texts must not hold the character NUL, which PostgreSQL cannot store: `atproto` refuses it in identifiers and records.
 
+mod apply;
 mod error;
 pub mod fenced;
 pub mod leases;
@@ -30,7 +31,7 @@ pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
 pub use leases::SqlLeases;
 pub use session::Work;
-pub use tx::{Applied, IdentityFound, Tx};
+pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
 use session::{Session, SqliteSession};
 
@@ -98,6 +99,8 @@ pub struct IdentityDue {
     pub did: Did,
     /// Since when (microseconds): hand it back to [`Tx::set_identity`], which leaves a later wish alone.
     pub due_at: i64,
+    /// How many look-ups have failed in a row.
+    pub failures: u32,
 }
 
 impl Database {
@@ -136,7 +139,10 @@ impl Database {
     /// At most `limit` accounts whose look-up is due by the database's clock, the longest due first.
     pub async fn due_identities(&self, limit: u32) -> Result<Vec<IdentityDue>, ReadError> {
         let rows = queries::users::due(&mut self.session().await?, limit.into()).await?;
-        let due = |(did, due_at): (String, i64)| Ok(IdentityDue { did: stored_did(&did)?, due_at });
+        let due = |(did, due_at, failures): (String, i64, i64)| {
+            let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+            Ok(IdentityDue { did: stored_did(&did)?, due_at, failures })
+        };
         rows.into_iter().map(due).collect()
     }
 

@@ -22,7 +22,6 @@ pub(super) const DIALECT: Dialect = Dialect {
         ("{greatest}", "GREATEST"),
         ("{bytes}", " COLLATE \"C\""),
         ("{for_share}", " FOR SHARE OF l"),
-        ("{for_update}", " FOR NO KEY UPDATE"),
     ],
 };
 

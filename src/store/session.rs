@@ -44,6 +44,11 @@ impl Session {
         }
     }
 
+    /// Whether others may write during our transactions.
+    pub(super) fn has_other_writers(&self) -> bool {
+        matches!(self, Session::Postgres(_))
+    }
+
     /// Runs a statement and returns how many rows it changed.
     pub(super) async fn execute(&mut self, statement: Statement) -> QueryResult<usize> {
         let statement = statement.spoken(self.dialect());

@@ -23,7 +23,6 @@ pub(super) const DIALECT: Dialect = Dialect {
         ("{greatest}", "MAX"),
         ("{bytes}", ""),
         ("{for_share}", ""),
-        ("{for_update}", ""),
     ],
 };
 

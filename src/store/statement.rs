@@ -94,10 +94,10 @@ impl Statement {
 }
 
 /// What the two databases say differently: `{now_us}`, the database's clock; `{greatest}`, of two numbers; `{bytes}`,
-/// an order of texts by their bytes; `{for_share}` and `{for_update}`, row locks, where writers are not alone anyway.
+/// an order of texts by their bytes; `{for_share}`, the fence's lock.
 #[derive(Debug)]
 pub(super) struct Dialect {
-    pub(super) words: [(&'static str, &'static str); 5],
+    pub(super) words: [(&'static str, &'static str); 4],
 }
 
 impl<DB> QueryFragment<DB> for Statement
