@@ -1,1 +1,3 @@
-fn main(){}
+//! The life of the process.
+
+fn main() {}

@@ -4,4 +4,5 @@
 mod peers;
 mod postgres;
 mod process;
+mod style;
 mod support;

@@ -27,6 +27,7 @@ pub(crate) async fn eventually<T, E: Debug>(
 
 /// [`eventually`] outside a runtime.
 #[track_caller]
+#[allow(clippy::disallowed_methods, reason = "no runtime here, and a pause between two questions")]
 pub(crate) fn eventually_blocking<T, E: Debug>(
     what: &str,
     within: Duration,
