@@ -18,6 +18,7 @@ CREATE TABLE lease_instance (
     state         TEXT    NOT NULL DEFAULT 'up' CHECK (state IN ('up', 'draining', 'dead')),
     renew_seq     BIGINT  NOT NULL DEFAULT 0,
     registered_at BIGINT  NOT NULL,
+    renewed_at    BIGINT  NOT NULL,
     dead_at       BIGINT,
     dead_reason   TEXT,
     CHECK ((state = 'dead') = (dead_at IS NOT NULL AND dead_reason IS NOT NULL))
@@ -30,6 +31,10 @@ CREATE TABLE lease (
     epoch            BIGINT NOT NULL DEFAULT 0,
     holder           TEXT   REFERENCES lease_instance (incarnation),
     since            BIGINT,
+    -- How it came free, for the length of hand-overs: the dead holder that it was taken from, if it was, and the latest
+    -- release.
+    previous         TEXT,
+    freed_at         BIGINT,
     start_not_before BIGINT NOT NULL DEFAULT 0
 );
 
@@ -40,13 +45,13 @@ CREATE TABLE lease_wish (
     paused         BOOLEAN NOT NULL DEFAULT FALSE
 );
 
--- An instance that gave a lease up for failures stays away for a while; by label, so that a restart does not forget it.
+-- A process that gave a lease up for failures stays away for a while, whatever its incarnation is by then.
 CREATE TABLE lease_cooldown (
     name     TEXT   NOT NULL,
-    label    TEXT   NOT NULL,
+    process  TEXT   NOT NULL,
     until    BIGINT NOT NULL,
     failures BIGINT NOT NULL,
-    PRIMARY KEY (name, label)
+    PRIMARY KEY (name, process)
 );
 
 -- History, append-only. The id is random, because no one kind of counter exists in both databases.

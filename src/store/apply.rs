@@ -30,7 +30,8 @@ pub struct Applied {
 /// The steps, in the order in which they lock: authors, records, sums.
 pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<Applied, WriteError> {
     let latest = latest(changes);
-    let authors: Vec<Did> = latest.iter().map(|c| &c.did).collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let authors: Vec<Did> =
+        latest.iter().map(|c| &c.did).collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let new = queries::users::insert_missing(session, &authors).await?;
     queries::users::lock(session, &authors).await?;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Claim, Epoch, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView, Peer,
-    Registration, Release, Renewal, StoreError, TermId,
+    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
+    Peer, Registration, Release, Renewal, StoreError, TermId,
 };
 use tokio::time::timeout;
 
@@ -44,7 +44,9 @@ impl SqlLeases {
         let limit = database.shared.renew_timeout;
         let task = tokio::spawn(async move { in_turn(&database, work).await });
         let joined = match self.database.store() {
-            Store::Postgres { .. } => timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}")),
+            Store::Postgres { .. } => {
+                timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
+            }
             Store::Sqlite { .. } => Ok(task.await),
         };
         let outcome = joined.and_then(|ended| ended.map_err(|error| error.to_string())?);
@@ -120,16 +122,19 @@ impl LeaseStore for SqlLeases {
         let acquired = self.transact(format!("claim {name}"), async move |session: &mut Session| {
             leases::acquire(session, &lease, me).await
         });
-        Ok(acquired.await?.map(|(epoch, wait_us)| Claim {
+        Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
             term: TermId { name: name.clone(), holder: me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
+            after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
         }))
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
-        self.transact(operation, async move |session: &mut Session| leases::release(session, &term, how).await)
-            .await
+        self.transact(operation, async move |session: &mut Session| {
+            leases::release(session, &term, how).await
+        })
+        .await
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
@@ -143,6 +148,16 @@ impl LeaseStore for SqlLeases {
         let rows = self.run("list".to_owned(), async |session: &mut Session| lease_list::all(session).await);
         let views: Result<_, String> = rows.await?.into_iter().map(view).collect();
         views.map_err(|reason| StoreError { operation: "list".to_owned(), reason })
+    }
+}
+
+fn reason(death: Option<&str>, released: bool) -> &'static str {
+    match death {
+        Some("left") => "left",
+        Some("beacon") => "beacon",
+        Some(_) => "ttl",
+        None if released => "released",
+        None => "first",
     }
 }
 

@@ -46,8 +46,9 @@ impl Sessions {
         // Certificates and names are always verified, so these two ask for nothing more than `require`.
         let url = url.replace("sslmode=verify-full", "sslmode=require");
         let url = url.replace("sslmode=verify-ca", "sslmode=require");
-        let mut config = tokio_postgres::Config::from_str(&url)
-            .map_err(|error| OpenError::Url { reason: format!("expected postgres://…: {}", chain(&error)) })?;
+        let mut config = tokio_postgres::Config::from_str(&url).map_err(|error| OpenError::Url {
+            reason: format!("expected postgres://…: {}", chain(&error)),
+        })?;
         config
             .connect_timeout(answer_max)
             .tcp_user_timeout(answer_max)

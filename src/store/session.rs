@@ -62,7 +62,7 @@ impl Session {
     pub(super) async fn load<ST, T>(&mut self, statement: Statement) -> QueryResult<Vec<T>>
     where
         T: Send,
-        ST: Send,
+        ST: Send + 'static,
         Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
     {
         let statement = statement.spoken(self.dialect()).typed::<ST>();
@@ -76,7 +76,7 @@ impl Session {
     pub(super) async fn first<ST, T>(&mut self, statement: Statement) -> QueryResult<Option<T>>
     where
         T: Send,
-        ST: Send,
+        ST: Send + 'static,
         Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
     {
         Ok(self.load::<ST, T>(statement).await?.into_iter().next())

@@ -129,7 +129,8 @@ mod tests {
     fn only_the_path_of_a_file_is_taken() {
         assert_eq!(path("sqlite://atcr.db").unwrap(), PathBuf::from("atcr.db"));
         assert_eq!(path("sqlite:///var/lib/atcr.db").unwrap(), PathBuf::from("/var/lib/atcr.db"));
-        for bad in ["sqlite://", "sqlite://:memory:", "sqlite://a.db?mode=ro", "sqlite://file:x", "mysql://x"] {
+        for bad in ["sqlite://", "sqlite://:memory:", "sqlite://a.db?mode=ro", "sqlite://file:x", "mysql://x"]
+        {
             assert!(path(bad).is_err(), "{bad}");
         }
     }

@@ -7,11 +7,7 @@ use crate::store::session::Session;
 use crate::store::statement::Statement;
 
 /// The position, in the server's own microseconds.
-pub(in crate::store) async fn get(
-    session: &mut Session,
-    wire: &str,
-    host: &str,
-) -> QueryResult<Option<i64>> {
+pub(in crate::store) async fn get(session: &mut Session, wire: &str, host: &str) -> QueryResult<Option<i64>> {
     let select = Statement::new("SELECT time_us FROM stream_cursor WHERE wire = ? AND host = ?");
     session.first::<BigInt, i64>(select.bind(wire).bind(host)).await
 }

@@ -82,7 +82,10 @@ pub(in crate::store) async fn insert_captains(
 }
 
 /// Inserts members that are not there.
-pub(in crate::store) async fn insert_crew(session: &mut Session, crew: &[(Key<'_>, &Crew)]) -> QueryResult<()> {
+pub(in crate::store) async fn insert_crew(
+    session: &mut Session,
+    crew: &[(Key<'_>, &Crew)],
+) -> QueryResult<()> {
     for chunk in chunked(crew, |((did, rkey), c)| {
         let permissions = serde_json::Value::from(c.permissions.as_slice()).to_string();
         row![*did, *rkey, c.member.as_str(), &c.role, permissions, c.added_at.0, &c.tier]
@@ -103,7 +106,14 @@ pub(in crate::store) async fn insert_stats(
     for chunk in chunked(stats, |((did, rkey), s)| {
         let (last_pull, last_push) = (s.last_pull.map(|at| at.0), s.last_push.map(|at| at.0));
         row![
-            *did, *rkey, s.owner.as_str(), &s.repository, s.pull_count, s.push_count, last_pull, last_push,
+            *did,
+            *rkey,
+            s.owner.as_str(),
+            &s.repository,
+            s.pull_count,
+            s.push_count,
+            last_pull,
+            last_push,
             s.updated_at.0,
         ]
     }) {
@@ -118,11 +128,24 @@ pub(in crate::store) async fn insert_stats(
 }
 
 /// Inserts scans that are not there.
-pub(in crate::store) async fn insert_scans(session: &mut Session, scans: &[(Key<'_>, &Scan)]) -> QueryResult<()> {
+pub(in crate::store) async fn insert_scans(
+    session: &mut Session,
+    scans: &[(Key<'_>, &Scan)],
+) -> QueryResult<()> {
     for chunk in chunked(scans, |((did, rkey), s)| {
         row![
-            *did, *rkey, &s.manifest_digest, &s.repository, s.owner.as_str(), s.critical, s.high, s.medium, s.low,
-            s.total, &s.scanner_version, s.scanned_at.0,
+            *did,
+            *rkey,
+            &s.manifest_digest,
+            &s.repository,
+            s.owner.as_str(),
+            s.critical,
+            s.high,
+            s.medium,
+            s.low,
+            s.total,
+            &s.scanner_version,
+            s.scanned_at.0,
         ]
     }) {
         let insert = Statement::new(

@@ -20,8 +20,9 @@ pub(in crate::store) enum End {
 pub(in crate::store) async fn insert(session: &mut Session, me: &Registration) -> QueryResult<()> {
     let insert = Statement::new(
         "INSERT INTO lease_instance
-         (incarnation, process, label, host, pid, admin_address, stop_bound_us, ttl_us, registered_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, {now_us})",
+         (incarnation, process, label, host, pid, admin_address, stop_bound_us, ttl_us, registered_at,
+          renewed_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, {now_us}, {now_us})",
     );
     let insert = insert.bind(me.incarnation.to_string()).bind(me.process.to_string());
     let insert = insert.bind(&me.label).bind(&me.host).bind(i64::from(me.pid)).bind(&me.admin_address);
@@ -33,7 +34,8 @@ pub(in crate::store) async fn insert(session: &mut Session, me: &Registration) -
 /// Raises `renew_seq` unless the incarnation is dead. False: it is, or there is none.
 pub(in crate::store) async fn raise(session: &mut Session, me: Incarnation) -> QueryResult<bool> {
     let update = Statement::new(
-        "UPDATE lease_instance SET renew_seq = renew_seq + 1 WHERE incarnation = ? AND state <> 'dead'",
+        "UPDATE lease_instance SET renew_seq = renew_seq + 1, renewed_at = {now_us}
+         WHERE incarnation = ? AND state <> 'dead'",
     );
     Ok(session.execute(update.bind(me.to_string())).await? == 1)
 }

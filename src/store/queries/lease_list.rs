@@ -11,10 +11,8 @@ pub(in crate::store) type HolderRow = (String, String, String, i64, bool);
 
 /// A lease: name, epoch, since (microseconds), whether its start waits, whether it is paused, who is wished for, whether
 /// any instance cools down; and its holder.
-pub(in crate::store) type ListRow = (
-    (String, i64, Option<i64>, bool, bool, Option<String>, bool),
-    Option<HolderRow>,
-);
+pub(in crate::store) type ListRow =
+    ((String, i64, Option<i64>, bool, bool, Option<String>, bool), Option<HolderRow>);
 type HolderColumns = Nullable<(Text, Text, Text, BigInt, Bool)>;
 type ListColumns = ((Text, BigInt, Nullable<BigInt>, Bool, Bool, Nullable<Text>, Bool), HolderColumns);
 

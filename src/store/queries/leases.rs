@@ -35,7 +35,7 @@ pub(in crate::store) async fn world(session: &mut Session, me: Incarnation) -> Q
          LEFT JOIN lease_instance h ON h.incarnation = l.holder AND h.state <> 'dead'
          LEFT JOIN lease_wish w ON w.name = l.name
          LEFT JOIN lease_instance m ON m.incarnation = ?
-         LEFT JOIN lease_cooldown c ON c.name = l.name AND c.label = m.label
+         LEFT JOIN lease_cooldown c ON c.name = l.name AND c.process = m.process
          UNION ALL
          SELECT FALSE, incarnation, NULL, renew_seq, TRUE, FALSE, ttl_us, 0
          FROM lease_instance WHERE state <> 'dead'",
@@ -43,26 +43,34 @@ pub(in crate::store) async fn world(session: &mut Session, me: Incarnation) -> Q
     session.load::<WorldColumns, WorldRow>(select.bind(me.to_string())).await
 }
 
-/// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. Returns the epoch and the
-/// carried wait in microseconds. `me` is read, not locked: a lock would stop its own renewals behind each waiting claim.
+/// What a claim returns: the epoch; the carried wait (microseconds); why the last holder is dead, if it is; whether
+/// anybody ever released it; how long it stood still (microseconds).
+pub(in crate::store) type AcquiredRow = (i64, i64, Option<String>, bool, i64);
+type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
+
+/// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
+/// lock would stop its own renewals behind each waiting claim.
 pub(in crate::store) async fn acquire(
     session: &mut Session,
     name: &LeaseName,
     me: Incarnation,
-) -> QueryResult<Option<(i64, i64)>> {
+) -> QueryResult<Option<AcquiredRow>> {
     let update = Statement::new(
-        "UPDATE lease SET holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us}
+        "UPDATE lease SET previous = holder, holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us}
          WHERE name = ?
          AND (holder IS NULL
               OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
          AND NOT EXISTS (SELECT 1 FROM lease_wish w WHERE w.name = lease.name AND w.paused)
          AND EXISTS (SELECT 1 FROM lease_instance m WHERE m.incarnation = ? AND m.state = 'up')
-         RETURNING epoch, {greatest}(0, start_not_before - {now_us})",
+         RETURNING epoch, {greatest}(0, start_not_before - {now_us}),
+             (SELECT d.dead_reason FROM lease_instance d WHERE d.incarnation = previous), freed_at IS NOT NULL,
+             {greatest}(0, {now_us} - COALESCE(
+                 (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))",
     );
     let update = update.bind(me.to_string()).bind(name.as_str()).bind(me.to_string());
-    let acquired = session.first::<(BigInt, BigInt), (i64, i64)>(update).await?;
-    if let Some((epoch, _)) = acquired {
-        note(session, name, epoch, me, "acquired").await?;
+    let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
+    if let Some((epoch, ..)) = &acquired {
+        note(session, name, *epoch, me, "acquired").await?;
     }
     Ok(acquired)
 }
@@ -74,7 +82,8 @@ pub(in crate::store) async fn release(
     how: Release,
 ) -> QueryResult<bool> {
     let update = Statement::new(
-        "UPDATE lease SET holder = NULL, since = NULL WHERE name = ? AND holder = ? AND epoch = ?",
+        "UPDATE lease SET holder = NULL, since = NULL, freed_at = {now_us}
+         WHERE name = ? AND holder = ? AND epoch = ?",
     );
     let update = update.bind(term.name.as_str()).bind(term.holder.to_string()).bind(term.epoch.0);
     if session.execute(update).await? == 0 {
@@ -101,9 +110,9 @@ async fn begin_cooldown(
     failures: u32,
 ) -> QueryResult<()> {
     let upsert = Statement::new(
-        "INSERT INTO lease_cooldown (name, label, until, failures)
-         SELECT ?, label, {now_us} + ?, ? FROM lease_instance WHERE incarnation = ?
-         ON CONFLICT (name, label) DO UPDATE SET until = excluded.until, failures = excluded.failures",
+        "INSERT INTO lease_cooldown (name, process, until, failures)
+         SELECT ?, process, {now_us} + ?, ? FROM lease_instance WHERE incarnation = ?
+         ON CONFLICT (name, process) DO UPDATE SET until = excluded.until, failures = excluded.failures",
     );
     let upsert = upsert.bind(term.name.as_str()).bind(micros(wait)).bind(i64::from(failures));
     session.execute(upsert.bind(term.holder.to_string())).await?;
@@ -113,7 +122,7 @@ async fn begin_cooldown(
 async fn end_cooldown(session: &mut Session, term: &TermId) -> QueryResult<()> {
     let delete = Statement::new(
         "DELETE FROM lease_cooldown
-         WHERE name = ? AND label = (SELECT label FROM lease_instance WHERE incarnation = ?)",
+         WHERE name = ? AND process = (SELECT process FROM lease_instance WHERE incarnation = ?)",
     );
     session.execute(delete.bind(term.name.as_str()).bind(term.holder.to_string())).await?;
     Ok(())

@@ -31,12 +31,25 @@ pub(in crate::store) async fn insert(
     for chunk in chunked(manifests, |((did, rkey), m)| {
         let hold = m.hold.as_ref().map(|hold| hold.as_str());
         let (config_digest, config_size, config_type) = match &m.config {
-            Some(config) => (Some(config.digest.as_str()), Some(config.size), Some(config.media_type.as_str())),
+            Some(config) => {
+                (Some(config.digest.as_str()), Some(config.size), Some(config.media_type.as_str()))
+            }
             None => (None, None, None),
         };
         row![
-            *did, *rkey, &m.repository, &m.digest, &m.media_type, m.schema_version, hold, m.created_at.0,
-            m.artifact_type.as_str(), config_digest, config_size, config_type, &m.subject_digest,
+            *did,
+            *rkey,
+            &m.repository,
+            &m.digest,
+            &m.media_type,
+            m.schema_version,
+            hold,
+            m.created_at.0,
+            m.artifact_type.as_str(),
+            config_digest,
+            config_size,
+            config_type,
+            &m.subject_digest,
         ]
     }) {
         let insert = Statement::new(
@@ -58,8 +71,9 @@ async fn insert_layers(session: &mut Session, manifests: &[(Key<'_>, &Manifest)]
     for chunk in chunked(&layers, |((did, rkey), index, layer)| {
         row![*did, *rkey, *index, &layer.digest, layer.size, &layer.media_type]
     }) {
-        let insert =
-            Statement::new("INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) VALUES {rows}");
+        let insert = Statement::new(
+            "INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) VALUES {rows}",
+        );
         session.execute(insert.rows(&chunk)).await?;
     }
     Ok(())
@@ -73,7 +87,16 @@ async fn insert_references(session: &mut Session, manifests: &[(Key<'_>, &Manife
     for chunk in chunked(&references, |((did, rkey), index, r)| {
         let (os, os_version) = (&r.os, &r.os_version);
         row![
-            *did, *rkey, *index, &r.digest, r.size, &r.media_type, os, &r.architecture, &r.variant, os_version,
+            *did,
+            *rkey,
+            *index,
+            &r.digest,
+            r.size,
+            &r.media_type,
+            os,
+            &r.architecture,
+            &r.variant,
+            os_version,
             r.is_attestation,
         ]
     }) {

@@ -21,10 +21,13 @@ pub(in crate::store) async fn delete(
 }
 
 /// Inserts tags that are not there.
-pub(in crate::store) async fn insert_tags(session: &mut Session, tags: &[(Key<'_>, &Tag)]) -> QueryResult<()> {
-    for chunk in chunked(tags, |((did, rkey), t)| {
-        row![*did, *rkey, &t.repository, &t.tag, &t.digest, t.created_at.0]
-    }) {
+pub(in crate::store) async fn insert_tags(
+    session: &mut Session,
+    tags: &[(Key<'_>, &Tag)],
+) -> QueryResult<()> {
+    for chunk in
+        chunked(tags, |((did, rkey), t)| row![*did, *rkey, &t.repository, &t.tag, &t.digest, t.created_at.0])
+    {
         let insert =
             Statement::new("INSERT INTO tags (did, rkey, repository, tag, digest, created_at) VALUES {rows}");
         session.execute(insert.rows(&chunk)).await?;
@@ -33,7 +36,10 @@ pub(in crate::store) async fn insert_tags(session: &mut Session, tags: &[(Key<'_
 }
 
 /// Inserts stars that are not there.
-pub(in crate::store) async fn insert_stars(session: &mut Session, stars: &[(Key<'_>, &Star)]) -> QueryResult<()> {
+pub(in crate::store) async fn insert_stars(
+    session: &mut Session,
+    stars: &[(Key<'_>, &Star)],
+) -> QueryResult<()> {
     for chunk in
         chunked(stars, |((did, rkey), s)| row![*did, *rkey, s.owner.as_str(), &s.repository, s.created_at.0])
     {
@@ -45,7 +51,10 @@ pub(in crate::store) async fn insert_stars(session: &mut Session, stars: &[(Key<
 }
 
 /// Inserts pages that are not there.
-pub(in crate::store) async fn insert_pages(session: &mut Session, pages: &[(Key<'_>, &Page)]) -> QueryResult<()> {
+pub(in crate::store) async fn insert_pages(
+    session: &mut Session,
+    pages: &[(Key<'_>, &Page)],
+) -> QueryResult<()> {
     for chunk in chunked(pages, |((did, rkey), p)| {
         row![*did, *rkey, &p.repository, &p.description, &p.avatar_cid, p.created_at.0, p.updated_at.0]
     }) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Text};
 
-use super::leases::micros;
 use super::chunked;
+use super::leases::micros;
 use crate::atproto::{Did, Handle, Micros};
 use crate::store::IdentityDue;
 use crate::store::session::Session;
@@ -21,10 +21,7 @@ pub(in crate::store) async fn all(session: &mut Session) -> QueryResult<Vec<Stri
 }
 
 /// Accounts whose look-up is due, with the time and the failures so far; the longest due first.
-pub(in crate::store) async fn due(
-    session: &mut Session,
-    limit: i64,
-) -> QueryResult<Vec<(String, i64, i64)>> {
+pub(in crate::store) async fn due(session: &mut Session, limit: i64) -> QueryResult<Vec<(String, i64, i64)>> {
     let select = Statement::new(
         "SELECT did, identity_due_at, identity_failures FROM users
          WHERE identity_due_at <= {now_us} ORDER BY identity_due_at LIMIT ?",
@@ -33,7 +30,10 @@ pub(in crate::store) async fn due(
 }
 
 /// A row for each that has none, its identity due now. Returns those.
-pub(in crate::store) async fn insert_missing(session: &mut Session, dids: &[Did]) -> QueryResult<Vec<String>> {
+pub(in crate::store) async fn insert_missing(
+    session: &mut Session,
+    dids: &[Did],
+) -> QueryResult<Vec<String>> {
     let mut new = Vec::new();
     for chunk in chunked(dids, |did| row![did.as_str()]) {
         let insert = Statement::new(
@@ -93,7 +93,11 @@ pub(in crate::store) async fn mark_due(session: &mut Session, dids: &[Did]) -> Q
 }
 
 /// Takes a handle from whoever else has it.
-pub(in crate::store) async fn take_handle(session: &mut Session, did: &Did, handle: &Handle) -> QueryResult<()> {
+pub(in crate::store) async fn take_handle(
+    session: &mut Session,
+    did: &Did,
+    handle: &Handle,
+) -> QueryResult<()> {
     let update = Statement::new("UPDATE users SET handle = ? WHERE handle = ? AND did <> ?");
     session.execute(update.bind(NO_HANDLE).bind(handle.as_str()).bind(did.as_str())).await?;
     Ok(())
