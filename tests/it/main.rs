@@ -1,7 +1,8 @@
-//! The integration tests: one binary, so that they share one PostgreSQL and one set of peers.
-#![allow(clippy::unwrap_used, unreachable_pub)]
+//! The integration tests: one binary, so that they link once and share one PostgreSQL.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
 mod peers;
-mod settings;
+mod postgres;
+mod process;
 mod style;
 mod support;
