@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::settings::Listed;
+use crate::app::{Exit, Refusal};
+use crate::settings::{Listed, Settings};
 
 /// The width that every terminal has.
 const COLUMNS: usize = 80;
@@ -13,17 +14,30 @@ const GAP: usize = 2;
 /// An origin is as wide as it needs, to this: paths go on in the next line rather than squeeze the values.
 const ORIGIN_COLUMNS_MAX: usize = 22;
 
+/// Prints every setting.
+///
+/// # Errors
+/// None: the settings were read before.
+pub fn run(settings: &Settings, json: bool) -> Result<Exit, Refusal> {
+    let listing = settings.listing();
+    Ok(super::print(
+        |mut out| if json { print_json(listing, &mut out) } else { print_table(listing, &mut out) },
+    ))
+}
+
 /// Prints key, value and origin in 80 columns. What is too long for its column goes on below.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn print_table(listing: &[Listed], out: &mut impl Write) -> io::Result<()> {
-    let widest = |text: fn(&Listed) -> &str| listing.iter().map(|l| text(l).chars().count()).max().unwrap_or(0);
+    let widest =
+        |text: fn(&Listed) -> &str| listing.iter().map(|l| text(l).chars().count()).max().unwrap_or(0);
     let keys = widest(|listed| &listed.key);
     let origins = widest(|listed| &listed.origin).min(ORIGIN_COLUMNS_MAX);
     let values = COLUMNS - (keys + GAP + GAP + origins);
     for listed in listing {
-        let value_lines: Vec<_> = items(&listed.value).iter().flat_map(|item| wrapped(item, values)).collect();
+        let value_lines: Vec<_> =
+            items(&listed.value).iter().flat_map(|item| wrapped(item, values)).collect();
         let origin_lines = wrapped(&listed.origin, origins);
         for n in 0..value_lines.len().max(origin_lines.len()) {
             let key = if n == 0 { listed.key.as_str() } else { "" };
@@ -86,7 +100,11 @@ mod tests {
     #[test]
     fn the_table_fits_80_columns_and_loses_nothing() {
         let file = tempfile::Builder::new().prefix(&"long-".repeat(20)).tempfile().unwrap();
-        std::fs::write(&file, "[instance]\nlabel = 'here'\n[registry]\ndomains = ['a.example', 'b.example']\n").unwrap();
+        std::fs::write(
+            &file,
+            "[instance]\nlabel = 'here'\n[registry]\ndomains = ['a.example', 'b.example']\n",
+        )
+        .unwrap();
         let user = "u".repeat(200);
         let env = [
             ("ATCR__NETWORK__USER_AGENT".to_owned(), user.clone()),
@@ -99,7 +117,10 @@ mod tests {
         let first = lines.iter().find(|line| line.starts_with("instance.label")).unwrap();
         assert!(first.split_whitespace().nth(1) == Some("here"), "{first}");
         assert!(table.contains("wss://jetstream1.us-east.bsky.network/"), "{table}");
-        assert_eq!(table.matches('u').count() - printed_without_user(&settings).matches('u').count(), user.len());
+        assert_eq!(
+            table.matches('u').count() - printed_without_user(&settings).matches('u').count(),
+            user.len()
+        );
         assert!(!table.contains("sk_live"), "{table}");
     }
 

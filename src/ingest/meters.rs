@@ -45,8 +45,10 @@ pub(super) fn projected(event: &Projected) {
             }
             if let Some(fault) = wrong {
                 counter!(UNREADABLE, "collection" => nsid, "fault" => *fault).increment(1);
-                once(fault, || tracing::warn!(collection = nsid, fault, author = %change.did, rkey = %change.rkey,
-                    "a record breaks its lexicon; it is counted and not shown (said once per fault)"));
+                once(fault, || {
+                    tracing::warn!(collection = nsid, fault, author = %change.did, rkey = %change.rkey,
+                    "a record breaks its lexicon; it is counted and not shown (said once per fault)")
+                });
             }
         }
         What::Account { .. } => counter!(EVENTS, "kind" => "account").increment(1),
@@ -54,7 +56,9 @@ pub(super) fn projected(event: &Projected) {
         What::Dropped(reason) => {
             counter!(DROPPED, "reason" => *reason).increment(1);
             if !EXPECTED.contains(reason) {
-                once(reason, || tracing::warn!(reason, "an event was dropped and counted (said once per reason)"));
+                once(reason, || {
+                    tracing::warn!(reason, "an event was dropped and counted (said once per reason)")
+                });
             }
         }
     }

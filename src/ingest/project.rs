@@ -95,7 +95,8 @@ fn change(did: &str, commit: &Commit<'_>) -> What {
     let Some(collection) = Collection::from_nsid(&commit.collection) else {
         return What::Dropped("foreign_collection");
     };
-    let (Ok(did), Ok(rkey), Ok(rev)) = (Did::parse(did), Rkey::parse(&commit.rkey), Rev::parse(&commit.rev)) else {
+    let (Ok(did), Ok(rkey), Ok(rev)) = (Did::parse(did), Rkey::parse(&commit.rkey), Rev::parse(&commit.rev))
+    else {
         return What::Dropped("bad_address");
     };
     let (state, wrong) = match (commit.operation, commit.record) {

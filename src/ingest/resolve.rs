@@ -33,7 +33,8 @@ pub(super) async fn run(
     context: Context,
     due: Arc<Notify>,
 ) -> Result<(), WorkerError> {
-    let mut lookups = Lookups { database, resolver, term: context.term, tasks: JoinSet::new(), asking: HashSet::new() };
+    let mut lookups =
+        Lookups { database, resolver, term: context.term, tasks: JoinSet::new(), asking: HashSet::new() };
     loop {
         let free = AT_ONCE - lookups.tasks.len();
         let more = if free > 0 { lookups.start(free).await } else { false };
@@ -91,7 +92,7 @@ async fn look_up(database: Database, resolver: Arc<Resolver>, term: Term, due: I
     let did = due.did.clone();
     let found = match resolver.resolve(&did).await {
         Ok(identity) => Some(found(identity)),
-        Err(IdentityError::NotFound | IdentityError::Deleted) => {
+        Err(IdentityError::NotFound(_) | IdentityError::Deleted(_)) => {
             Some(IdentityFound { handle: HandleFound::Invalid, pds: None })
         }
         Err(error) => {

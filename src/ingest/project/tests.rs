@@ -87,7 +87,9 @@ fn a_record_that_breaks_its_lexicon_is_unreadable_and_named() {
 #[test]
 fn a_record_nested_a_hundred_thousand_deep_is_unreadable_and_harmless() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let text = commit("create", &json!("HERE")).to_string().replace("\"HERE\"", &format!("{{\"repository\":{deep}}}"));
+    let text = commit("create", &json!("HERE"))
+        .to_string()
+        .replace("\"HERE\"", &format!("{{\"repository\":{deep}}}"));
     let Projected { time_us, what } = project(text.as_bytes(), &known(), NOW);
     assert_eq!(time_us, Some(NOW - 5));
     assert!(matches!(what, What::Change(change, Some(_)) if change.state == State::Unreadable));
@@ -98,7 +100,10 @@ fn account_and_identity_events_count_only_for_known_accounts() {
     let account = |did| json!({"did": did, "time_us": NOW, "kind": "account", "account": {"active": false, "did": did, "seq": 1, "time": "x", "status": "deactivated"}});
     let identity = |did| json!({"did": did, "time_us": NOW, "kind": "identity", "identity": {"did": did, "seq": 1, "time": "x"}});
     let stranger = "did:plc:strangerrrrrrrrrrrrrrrrr";
-    assert_eq!((reason(&account(stranger)), reason(&identity(stranger))), ("unknown_account", "unknown_account"));
+    assert_eq!(
+        (reason(&account(stranger)), reason(&identity(stranger))),
+        ("unknown_account", "unknown_account")
+    );
     let did = Did::parse(ALICE).expect("a DID");
     assert_eq!(seen(&identity(ALICE)).what, What::Identity(did.clone()));
     let inactive = What::Account { did, active: false, status: Some("deactivated".into()) };

@@ -36,7 +36,10 @@ fn the_default_file_has_exactly_the_keys_of_the_structs() {
         let error = layers::merge(&rest).try_deserialize::<Settings>().unwrap_err().to_string();
         let name = missing.split('.').next_back().unwrap();
         assert!(error.contains("missing"), "{missing}: {error}");
-        assert!(error.contains(name) || error.contains(missing.split('.').next().unwrap()), "{missing}: {error}");
+        assert!(
+            error.contains(name) || error.contains(missing.split('.').next().unwrap()),
+            "{missing}: {error}"
+        );
     }
     let sections: BTreeSet<_> = keys.iter().map(|key| key.split('.').next().unwrap()).collect();
     for section in sections {
@@ -51,7 +54,9 @@ fn the_default_file_has_exactly_the_keys_of_the_structs() {
 fn every_key_of_the_default_file_has_its_comment() {
     let mut commented = false;
     for line in Settings::default_toml().lines() {
-        let is_key = line.split_once(" = ").is_some_and(|(key, _)| key.bytes().all(|b| b == b'_' || b.is_ascii_lowercase()));
+        let is_key = line
+            .split_once(" = ")
+            .is_some_and(|(key, _)| key.bytes().all(|b| b == b'_' || b.is_ascii_lowercase()));
         // A comment may serve a run of keys that belong together; a section begins without one.
         assert!(!is_key || commented, "{line}");
         commented = line.starts_with('#') || (commented && !line.is_empty() && !line.starts_with('['));
@@ -70,17 +75,20 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 
 #[test]
 fn every_kind_of_value_can_come_from_the_environment() {
-    let settings = load("", &[
-        ("ATCR__LEASES__ENABLED", "false"),
-        ("ATCR__BACKFILL__CONCURRENCY", "3"),
-        ("ATCR__BACKFILL__INTERVAL", "0s"),
-        ("ATCR__BACKFILL__RELAY_URLS", " https://one.example/ , https://two.example/x/,"),
-        ("ATCR__REGISTRY__DOMAINS", ""),
-        ("ATCR__ADMIN__LISTEN", ""),
-        ("ATCR__ADMIN__TOKEN", "t0ken"),
-        ("ATCR__LABELER__DID", "did:web:labeler.example%3A8080"),
-        ("ATCR__DATABASE__URL", "sqlite:///var/lib/atcr/a.db"),
-    ])
+    let settings = load(
+        "",
+        &[
+            ("ATCR__LEASES__ENABLED", "false"),
+            ("ATCR__BACKFILL__CONCURRENCY", "3"),
+            ("ATCR__BACKFILL__INTERVAL", "0s"),
+            ("ATCR__BACKFILL__RELAY_URLS", " https://one.example/ , https://two.example/x/,"),
+            ("ATCR__REGISTRY__DOMAINS", ""),
+            ("ATCR__ADMIN__LISTEN", ""),
+            ("ATCR__ADMIN__TOKEN", "t0ken"),
+            ("ATCR__LABELER__DID", "did:web:labeler.example%3A8080"),
+            ("ATCR__DATABASE__URL", "sqlite:///var/lib/atcr/a.db"),
+        ],
+    )
     .unwrap();
     assert!(!settings.leases.enabled);
     assert_eq!(settings.backfill.concurrency, 3);

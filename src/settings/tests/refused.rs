@@ -23,7 +23,10 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     ("[database.url]\npath = 'a'", &["database.url = {", "expected a text in quotes"]),
     ("[registry]\ndid = nan", &["registry.did", "expected a text in quotes"]),
     // Durations.
-    ("[network]\ntimeout = '60'", &["network.timeout = \"60\" (", "expected a duration with a unit such as \"60s\""]),
+    (
+        "[network]\ntimeout = '60'",
+        &["network.timeout = \"60\" (", "expected a duration with a unit such as \"60s\""],
+    ),
     ("[network]\ntimeout = ''", &["network.timeout = \"\" (", "expected a duration with a unit"]),
     ("[network]\ntimeout = '10 s'", &["expected a duration with a unit"]),
     ("[network]\ntimeout = '-1s'", &["expected a duration with a unit"]),
@@ -42,7 +45,10 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     ("[backfill]\nper_host = 257", &["backfill.per_host = 257 (", "from 1 to 256"]),
     ("[database]\nmax_connections = -1", &["database.max_connections = -1 (", "from 1 to 1000"]),
     ("[hold_health]\nconcurrency = 9223372036854775807", &["from 1 to 256"]),
-    ("[admin]\n\n[database]\nmax_connections = 99999999999999999999\n[leases]", &["line 4: ", "at most 64 bits"]),
+    (
+        "[admin]\n\n[database]\nmax_connections = 99999999999999999999\n[leases]",
+        &["line 4: ", "at most 64 bits"],
+    ),
     // The database.
     ("[database]\nurl = ''", &["database.url = \"\" (", "expected \"sqlite://FILE\""]),
     ("[database]\nurl = 'mysql://u:hunter2@h/d'", &["mysql://u:***@h/d", "expected \"sqlite://FILE\""]),
@@ -53,29 +59,50 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     ("[database]\nurl = 'sqlite://a.db?mode=ro'", &["expected a file"]),
     ("[database]\nurl = 'postgres://u:hunter2@h:port/d'", &["u:***@h:port", "expected a PostgreSQL URL"]),
     ("[database]\nurl = 'postgres://h/d?hunter2'", &["expected a PostgreSQL URL"]),
-    ("[database]\ndirect_url = 'postgres://u@h/d'", &["database.direct_url = ", "database.url is a SQLite file"]),
+    (
+        "[database]\ndirect_url = 'postgres://u@h/d'",
+        &["database.direct_url = ", "database.url is a SQLite file"],
+    ),
     (
         "[database]\nurl = 'postgres://u@h/d'\ndirect_url = 'sqlite://a.db'",
         &["database.direct_url = ", "expected a PostgreSQL URL, or nothing"],
     ),
     // Addresses.
-    ("[admin]\nlisten = 'localhost:80'", &["admin.listen = \"localhost:80\" (", "expected \"auto\", an IP address"]),
+    (
+        "[admin]\nlisten = 'localhost:80'",
+        &["admin.listen = \"localhost:80\" (", "expected \"auto\", an IP address"],
+    ),
     ("[admin]\nlisten = '127.0.0.1'", &["expected \"auto\", an IP address"]),
     ("[admin]\nlisten = '127.0.0.1:65536'", &["expected \"auto\", an IP address"]),
-    ("[identity]\nplc_url = 'plc.directory'", &["identity.plc_url = \"plc.directory\" (", "\"https://example.com\""]),
+    (
+        "[identity]\nplc_url = 'plc.directory'",
+        &["identity.plc_url = \"plc.directory\" (", "\"https://example.com\""],
+    ),
     ("[identity]\nplc_url = ''", &["identity.plc_url = \"\" ("]),
     ("[identity]\nplc_url = 'https://u:hunter2@h'", &["https://u:***@h", "without a login"]),
-    ("[identity]\nplc_url = 'http://plc.example'", &["identity.plc_url", "expected https", "network.allow_loopback"]),
+    (
+        "[identity]\nplc_url = 'http://plc.example'",
+        &["identity.plc_url", "expected https", "network.allow_loopback"],
+    ),
     ("[identity]\nplc_url = 'ftp://plc.example'", &["\"https://example.com\""]),
     ("[billing]\nstripe_url = 'http://10.0.0.1'", &["billing.stripe_url", "expected https"]),
-    ("[backfill]\nrelay_urls = ['https://a.example', 'x']", &["backfill.relay_urls = ", "item 2: expected an address"]),
+    (
+        "[backfill]\nrelay_urls = ['https://a.example', 'x']",
+        &["backfill.relay_urls = ", "item 2: expected an address"],
+    ),
     ("[backfill]\nrelay_urls = ['http://127.0.0.1.example']", &["backfill.relay_urls", "expected https"]),
     ("[labeler]\ndid = 'http://labeler.example'", &["labeler.did", "expected https"]),
     ("[jetstream]\nurls = ['ws://h.example/subscribe']", &["jetstream.urls = ", "expected wss"]),
     ("[jetstream]\nurls = ['https://h/subscribe']", &["jetstream.urls", "\"wss://example.com/subscribe\""]),
     ("[jetstream]\nurls = ['wss://h/']", &["path ending in /subscribe"]),
-    ("[jetstream]\nurls = []", &["jetstream.urls = [] (", "at least one address while jetstream.enabled is true"]),
-    ("[network]\ntest_hosts = '127.0.0.1:80'", &["network.test_hosts = ", "unless network.allow_loopback is true"]),
+    (
+        "[jetstream]\nurls = []",
+        &["jetstream.urls = [] (", "at least one address while jetstream.enabled is true"],
+    ),
+    (
+        "[network]\ntest_hosts = '127.0.0.1:80'",
+        &["network.test_hosts = ", "unless network.allow_loopback is true"],
+    ),
     ("[network]\nallow_loopback = true\ntest_hosts = '127.0.0.1'", &["expected HOST:PORT"]),
     ("[network]\nallow_loopback = true\ntest_hosts = 'h:0'", &["expected HOST:PORT"]),
     ("[webhooks]\ndiscord_hosts = ['https://discord.com']", &["webhooks.discord_hosts", "expected a host"]),
@@ -89,12 +116,18 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     // Lease relations, for the backend of database.url.
     (
         "[database]\nurl = 'postgres://u@h/d'\n[leases]\nttl = '4s'\nstop_within = '3s'\ngrace = '5s'",
-        &["leases.ttl (4s) must be at least leases.trust_for (2s) + leases.stop_within (3s) = 5s", "row of PostgreSQL"],
+        &[
+            "leases.ttl (4s) must be at least leases.trust_for (2s) + leases.stop_within (3s) = 5s",
+            "row of PostgreSQL",
+        ],
     ),
     ("[leases]\nttl = '7s'", &["leases.trust_for (7s) + leases.stop_within (1s) = 8s", "row of SQLite"]),
     ("[leases]\nstop_within = '250ms'", &["leases.stop_within = \"250ms\" (", "must be longer than"]),
     ("[database]\nurl = 'postgres://u@h/d'\n[leases]\ngrace = '2s'", &["leases.grace (2s) must be at least"]),
-    ("[leases]\nrenew_timeout = '5.9s'", &["leases.trust_for (7s) must be longer than leases.renew_every (1s)"]),
+    (
+        "[leases]\nrenew_timeout = '5.9s'",
+        &["leases.trust_for (7s) must be longer than leases.renew_every (1s)"],
+    ),
     ("[leases]\npoll_every = '0s'", &["leases.poll_every (0s) must be longer than 0s"]),
     // Tiers.
     ("[billing]\ntiers = [1]", &["billing.tiers[0] = ", "expected a table"]),
@@ -121,12 +154,21 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     ("[network]\nuser_agent = ''", &["network.user_agent = \"\" (", "printable ASCII"]),
     ("[network]\nuser_agent = 'ü'", &["printable ASCII"]),
     ("[admin]\ntoken = \"hunter2\\n\"", &["admin.token = \"***\" (", "expected visible ASCII characters"]),
-    ("[billing]\nstripe_secret_key = 5", &["billing.stripe_secret_key = \"***\" (", "expected a text in quotes"]),
-    ("[telemetry]\nformat = 'xml'", &["telemetry.format = \"xml\" (", "expected \"auto\", \"pretty\" or \"json\""]),
+    (
+        "[billing]\nstripe_secret_key = 5",
+        &["billing.stripe_secret_key = \"***\" (", "expected a text in quotes"],
+    ),
+    (
+        "[telemetry]\nformat = 'xml'",
+        &["telemetry.format = \"xml\" (", "expected \"auto\", \"pretty\" or \"json\""],
+    ),
     ("[telemetry]\nlevel = 'inof'", &["telemetry.level = \"inof\" (", "expected off, error, warn"]),
     ("[telemetry]\nlevel = 'info,hyper=loud'", &["telemetry.level", "expected off, error, warn"]),
     ("[telemetry]\nlevel = ''", &["telemetry.level = \"\" ("]),
-    ("[jetstream]\nzstd_dictionary = \"a\\u0000\"", &["jetstream.zstd_dictionary", "expected the path of a file"]),
+    (
+        "[jetstream]\nzstd_dictionary = \"a\\u0000\"",
+        &["jetstream.zstd_dictionary", "expected the path of a file"],
+    ),
     // Not TOML.
     ("[admin]\ntoken = \"hunter2", &["is not TOML at line 2, column "]),
     ("[admin", &["is not TOML at line 1, column "]),
@@ -134,16 +176,40 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
 ];
 
 const IN_THE_ENVIRONMENT: &[(&str, &str, &str)] = &[
-    ("ATCR__NETWORK__TIMOUT", "9s", "ATCR__NETWORK__TIMOUT (environment): unknown; did you mean ATCR__NETWORK__TIMEOUT?"),
+    (
+        "ATCR__NETWORK__TIMOUT",
+        "9s",
+        "ATCR__NETWORK__TIMOUT (environment): unknown; did you mean ATCR__NETWORK__TIMEOUT?",
+    ),
     ("ATCR__", "", "ATCR__ (environment): unknown"),
     ("ATCR__NETWORK", "", "ATCR__NETWORK (environment): unknown"),
     ("ATCR__network__timeout", "9s", "ATCR__network__timeout (environment): unknown"),
-    ("ATCR__NETWORK__TIMEOUT", "60", "network.timeout = \"60\" (ATCR__NETWORK__TIMEOUT): expected a duration with a unit"),
-    ("ATCR__LEASES__ENABLED", "yes", "leases.enabled = \"yes\" (ATCR__LEASES__ENABLED): expected true or false"),
+    (
+        "ATCR__NETWORK__TIMEOUT",
+        "60",
+        "network.timeout = \"60\" (ATCR__NETWORK__TIMEOUT): expected a duration with a unit",
+    ),
+    (
+        "ATCR__LEASES__ENABLED",
+        "yes",
+        "leases.enabled = \"yes\" (ATCR__LEASES__ENABLED): expected true or false",
+    ),
     ("ATCR__BACKFILL__CONCURRENCY", "8x", "(ATCR__BACKFILL__CONCURRENCY): expected a whole number"),
-    ("ATCR__BACKFILL__CONCURRENCY", "99999999999999999999", "(ATCR__BACKFILL__CONCURRENCY): expected a whole number"),
-    ("ATCR__JETSTREAM__URLS", ",", "jetstream.urls = [] (ATCR__JETSTREAM__URLS): expected at least one address"),
-    ("ATCR__BILLING__TIERS", "a,b", "billing.tiers = \"a,b\" (ATCR__BILLING__TIERS): expected in the settings file"),
+    (
+        "ATCR__BACKFILL__CONCURRENCY",
+        "99999999999999999999",
+        "(ATCR__BACKFILL__CONCURRENCY): expected a whole number",
+    ),
+    (
+        "ATCR__JETSTREAM__URLS",
+        ",",
+        "jetstream.urls = [] (ATCR__JETSTREAM__URLS): expected at least one address",
+    ),
+    (
+        "ATCR__BILLING__TIERS",
+        "a,b",
+        "billing.tiers = \"a,b\" (ATCR__BILLING__TIERS): expected in the settings file",
+    ),
     ("ATCR__ADMIN__TOKEN", "hunter2 ", "admin.token = \"***\" (ATCR__ADMIN__TOKEN): expected visible ASCII"),
     ("ATCR__LEASES__TTL", "1s", "leases.ttl = \"1s\" (ATCR__LEASES__TTL): leases.ttl (1s) must be at least"),
 ];
@@ -194,7 +260,9 @@ fn all_problems_are_told_at_once() {
     // Not the relation that ttl breaks: two of the values beside it are not the operator's.
     let said = error.to_string();
     assert_eq!(error.problems().len(), 6, "{said}");
-    for key in ["network.timeout", "network.user_agent", "network.extra", "leases.enabled", "ATCR__NOPE", "cleanup"] {
+    for key in
+        ["network.timeout", "network.user_agent", "network.extra", "leases.enabled", "ATCR__NOPE", "cleanup"]
+    {
         assert!(said.contains(key), "{key}: {said}");
     }
     let relations = message("[leases]\nttl = '1s'\npoll_every = '0s'\n[jetstream]\nurls = []\n[x]\n", &[]);
@@ -203,7 +271,9 @@ fn all_problems_are_told_at_once() {
 
 #[test]
 fn plain_addresses_are_for_this_machine_or_for_allow_loopback() {
-    let plain = |host: &str| format!("[identity]\nplc_url = 'http://{host}:1'\n[jetstream]\nurls = ['ws://{host}/subscribe']\n");
+    let plain = |host: &str| {
+        format!("[identity]\nplc_url = 'http://{host}:1'\n[jetstream]\nurls = ['ws://{host}/subscribe']\n")
+    };
     for here in ["127.0.0.1", "[::1]", "localhost", "plc.localhost", "127.8.9.1"] {
         assert!(load(&plain(here), &[]).is_ok(), "{here}");
     }
@@ -215,7 +285,9 @@ fn plain_addresses_are_for_this_machine_or_for_allow_loopback() {
 
 #[test]
 fn any_listen_address_is_the_operators_to_choose() {
-    for (address, at) in [("0.0.0.0:9464", "0.0.0.0:9464"), ("[::]:0", "[::]:0"), ("192.0.2.1:80", "192.0.2.1:80")] {
+    for (address, at) in
+        [("0.0.0.0:9464", "0.0.0.0:9464"), ("[::]:0", "[::]:0"), ("192.0.2.1:80", "192.0.2.1:80")]
+    {
         let settings = load("", &[("ATCR__ADMIN__LISTEN", address)]).unwrap();
         assert_eq!(settings.admin.listen, Listen::At(at.parse().unwrap()));
     }

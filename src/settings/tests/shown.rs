@@ -28,12 +28,15 @@ fn values_are_listed_as_they_are_in_effect() {
 
 #[test]
 fn no_secret_is_shown_by_the_listing_or_by_debug() {
-    let settings = load("", &[
-        ("ATCR__ADMIN__TOKEN", "hunter2"),
-        ("ATCR__BILLING__STRIPE_SECRET_KEY", "hunter2"),
-        ("ATCR__DATABASE__URL", "postgres://u:hunter2@pooler/d"),
-        ("ATCR__DATABASE__DIRECT_URL", "postgres://u@h/d?password=hunter2"),
-    ])
+    let settings = load(
+        "",
+        &[
+            ("ATCR__ADMIN__TOKEN", "hunter2"),
+            ("ATCR__BILLING__STRIPE_SECRET_KEY", "hunter2"),
+            ("ATCR__DATABASE__URL", "postgres://u:hunter2@pooler/d"),
+            ("ATCR__DATABASE__DIRECT_URL", "postgres://u@h/d?password=hunter2"),
+        ],
+    )
     .unwrap();
     let shown = format!("{settings:?} {} {}", settings.database.url, settings.admin.token.as_ref().unwrap());
     assert!(!shown.contains("hunter2"), "{shown}");
@@ -50,7 +53,10 @@ fn a_password_is_masked_wherever_it_stands_in_an_address() {
         ("postgres://u:hunter2@2@h/d", "postgres://u:***@h/d"),
         ("postgres://u:hunter2/x?y#z@h/d", "postgres://u:***@h/d"),
         ("postgres://u:hunter2", "postgres://u:***"),
-        ("postgres://u@h/d?sslmode=require&password=hunter2", "postgres://u@h/d?sslmode=require&password=***"),
+        (
+            "postgres://u@h/d?sslmode=require&password=hunter2",
+            "postgres://u@h/d?sslmode=require&password=***",
+        ),
         ("postgres://h/d?sslPassword=hunter2&a=b", "postgres://h/d?sslPassword=***&a=b"),
         ("host=h user=u password=hunter2", "host=h user=u password=***"),
         ("postgres:u:hunter2@h", "postgres:u:***@h"),
