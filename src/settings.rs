@@ -26,7 +26,7 @@ use std::path::Path;
 use config::Config;
 use serde::Deserialize;
 
-pub use address::{Did, DidOrUrl, Host, HttpUrl, Listen, WsUrl};
+pub use address::{Did, DidOrUrl, Host, HostPort, HttpUrl, Listen, WsUrl};
 pub use billing::{Billing, Tier};
 pub use database::{Backend, DatabaseUrl};
 pub use leases::Leases;

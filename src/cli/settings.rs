@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::settings::Listed;
+use crate::app::{Exit, Refusal};
+use crate::settings::{Listed, Settings};
 
 /// The width that every terminal has.
 const COLUMNS: usize = 80;
@@ -12,6 +13,17 @@ const COLUMNS: usize = 80;
 const GAP: usize = 2;
 /// An origin is as wide as it needs, to this: the shipped files' paths fit, and a duration still fits beside it.
 const ORIGIN_COLUMNS_MAX: usize = 24;
+
+/// Prints every setting.
+///
+/// # Errors
+/// None: the settings were read before.
+pub fn run(settings: &Settings, json: bool) -> Result<Exit, Refusal> {
+    let listing = settings.listing();
+    Ok(super::print(
+        |mut out| if json { print_json(listing, &mut out) } else { print_table(listing, &mut out) },
+    ))
+}
 
 /// Prints key, value and origin in 80 columns. Where a value does not fit beside its origin it stands below.
 ///
@@ -88,7 +100,6 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
 
     fn printed(listing: &[Listed]) -> String {
         let mut out = Vec::new();

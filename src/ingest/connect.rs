@@ -1,1 +1,205 @@
-//! Placeholder.
+//! Keeps one connection to a host of the stream and feeds what it sends into a bounded queue. Owns hosts, sockets and
+//! liveness; must not know what a message says, nor the database: positions are asked of a [`CursorSource`].
+//!
+//! A connection walks: [`Host`] (whose turn) -> resume (from where) -> dial -> session -> rotation (who next, when).
+
+mod address;
+mod dial;
+mod hosts;
+mod liveness;
+mod meters;
+mod queue;
+mod resume;
+mod session;
+mod sieve;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+pub use address::{BadAddress, Host};
+pub use hosts::Backoff;
+pub use meters::describe_metrics;
+pub use queue::{Frame, FrameReceiver, FrameSender, QUEUE_BYTES, QUEUE_FRAMES, queue};
+pub use resume::{Saved, resume_from};
+
+use hosts::{Outcome, Rotation};
+use liveness::Liveness;
+use meters::Meters;
+use session::{Ended, Reason, Session};
+
+/// The default of [`Config::message_bytes_max`]. A record is at most 1 MB of CBOR; its JSON may be several times that.
+/// Half might lose a real record; double doubles what a hostile host can make us hold.
+pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// The default of [`Config::connect_timeout`]. Half fails over slow links; double doubles the gap at a dead host.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to follow the stream.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// In the order to try them; at least one.
+    pub hosts: Vec<Host>,
+    /// NSIDs to ask for; at most 100, the wire's limit.
+    pub collections: Vec<String>,
+    /// How far before the saved position to resume on the same host.
+    pub rewind: Duration,
+    /// How long a connection may show no sign of life, or no event.
+    pub idle_limit: Duration,
+    /// Bounds name, TCP, TLS and handshake together.
+    pub connect_timeout: Duration,
+    /// Messages over this are skipped and counted.
+    pub message_bytes_max: usize,
+    /// The waits between failures.
+    pub backoff: Backoff,
+    /// What hosts are told about us.
+    pub user_agent: String,
+}
+
+/// Where the saved positions are: the database, asked anew before each connect, because what was read and not
+/// committed has to be read again.
+pub trait CursorSource: Send + Sync {
+    /// What a reading fails with. It is logged, and the reading tried again.
+    type Error: Display + Send;
+
+    /// Every saved position of this wire, of any host. Has to end by itself in bounded time: it is never dropped.
+    fn saved(&self) -> impl Future<Output = Result<Vec<Saved>, Self::Error>> + Send;
+}
+
+/// Follows the stream into `out` until `stop` is cancelled or the receiver is dropped. Every other ending is of one
+/// connection: it is logged with its host and reason, counted, and followed by the next connection.
+///
+/// Not cancel-safe: stop it by its token, which takes effect at once, save for a reading of positions under way.
+///
+/// # Panics
+/// If `config` names no host.
+pub async fn follow<C: CursorSource>(config: Config, cursors: C, out: FrameSender, stop: CancellationToken) {
+    let rotation = Rotation::new(config.hosts.len(), config.backoff);
+    let another_from = (config.hosts.len() > 1).then(Instant::now);
+    let tls = dial::tls_config();
+    let mut follower = Follower { config, cursors, out, stop, tls, rotation, another_from };
+    let reason = loop {
+        let (reason, wait) = follower.one().await;
+        if let Some(reason) = reason {
+            break reason;
+        }
+        if let Some(reason) = follower.pause(wait).await {
+            break reason;
+        }
+    };
+    meters::end(reason.kind());
+    tracing::info!(reason = reason.kind(), "stopped following the stream");
+}
+
+struct Follower<C> {
+    config: Config,
+    cursors: C,
+    out: FrameSender,
+    stop: CancellationToken,
+    tls: Arc<ClientConfig>,
+    rotation: Rotation,
+    /// From when on a stale host may be left for another; `None` if there is only one.
+    another_from: Option<Instant>,
+}
+
+impl<C: CursorSource> Follower<C> {
+    /// One attempt, and the connection it leads to. Tells why all is over, or how long to wait before the next.
+    async fn one(&mut self) -> (Option<Reason>, Duration) {
+        let host = self.config.hosts[self.rotation.current()].clone();
+        let meters = Meters::of(host.key());
+        let saved = match self.positions().await {
+            Ok(saved) => saved,
+            Err(reason) => return (Some(reason), Duration::ZERO),
+        };
+        let cursor = resume_from(host.key(), &saved, self.config.rewind);
+        let dialled = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return (Some(Reason::Stopped), Duration::ZERO),
+            dialled = dial::dial(&host, cursor, &self.config, &self.tls) => dialled,
+        };
+        let outcome = match dialled {
+            Ok(socket) => {
+                meters.connect("connected");
+                meters.connected.set(1.0);
+                tracing::info!(host = %host.key(), cursor, "connected to the stream");
+                let ended = self.session(socket, &host, &meters).await;
+                let outcome = self.outcome(&ended);
+                if ended.reason.is_final() {
+                    return (Some(ended.reason), Duration::ZERO);
+                }
+                outcome
+            }
+            Err(error) => {
+                meters.connect(error.kind());
+                tracing::warn!(host = %host.key(), reason = error.kind(), %error, "stream host not reached");
+                Outcome::Failed
+            }
+        };
+        (None, self.rotation.ended(outcome, rand::random()))
+    }
+
+    /// The connection's life, and its one line in the log.
+    async fn session(&mut self, socket: dial::Socket, host: &Host, meters: &Meters) -> Ended {
+        let limit = self.config.idle_limit;
+        let live = Liveness::new(limit, self.another_from, Instant::now());
+        let (out, stop, ping_within) = (&self.out, &self.stop, limit / 2);
+        let ended = Session { socket, host, out, meters, stop, live, ping_within }.run().await;
+        meters.disconnect(ended.reason.kind());
+        let (reason, detail) = (ended.reason.kind(), &ended.reason);
+        if ended.reason.is_final() {
+            tracing::info!(host = %host.key(), reason, "stream connection ended");
+        } else {
+            tracing::warn!(host = %host.key(), reason, %detail, "stream connection ended");
+        }
+        ended
+    }
+
+    fn outcome(&mut self, ended: &Ended) -> Outcome {
+        if matches!(ended.reason, Reason::Stale) {
+            self.another_from = Some(Liveness::another_after(self.config.idle_limit, Instant::now()));
+        }
+        match ended.delivered_for {
+            None => Outcome::Failed,
+            Some(span) if span < self.config.backoff.healthy_after => Outcome::Delivered,
+            Some(_) => Outcome::Healthy,
+        }
+    }
+
+    /// The saved positions, asked for until they come: to start without them would leave a hole behind.
+    async fn positions(&mut self) -> Result<Vec<Saved>, Reason> {
+        let mut failures = 0;
+        loop {
+            let error = match self.cursors.saved().await {
+                Ok(saved) => return Ok(saved),
+                Err(error) => error.to_string(),
+            };
+            failures += 1;
+            meters::cursor_failure();
+            tracing::warn!(error, "saved stream positions not read");
+            let wait = self.config.backoff.wait(failures, rand::random());
+            if let Some(reason) = self.pause(wait).await {
+                return Err(reason);
+            }
+        }
+    }
+
+    /// Waits, unless it is all over.
+    async fn pause(&self, wait: Duration) -> Option<Reason> {
+        let backoff = meters::backoff();
+        backoff.set(wait.as_secs_f64());
+        let end = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Some(Reason::Stopped),
+            () = self.out.gone() => Some(Reason::ConsumerGone),
+            () = sleep(wait) => None,
+        };
+        backoff.set(0.0);
+        end
+    }
+}

@@ -122,6 +122,27 @@ impl FromStr for DidOrUrl {
     }
 }
 
+/// An address with a port, by name or by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// A name, an IPv4 address or an IPv6 address without its brackets.
+    pub host: String,
+    /// Its port, not 0.
+    pub port: u16,
+}
+
+impl FromStr for HostPort {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let parts = text.rsplit_once(':').filter(|_| is_host(text));
+        let port = parts.and_then(|(_, port)| port.parse().ok()).filter(|port| *port != 0);
+        let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let both = parts.zip(port).map(|((host, _), port)| HostPort { host: bare(host), port });
+        both.ok_or("expected HOST:PORT, such as \"127.0.0.1:8080\"")
+    }
+}
+
 /// Where the status page listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {

@@ -43,6 +43,16 @@ impl DatabaseUrl {
     }
 }
 
+impl DatabaseUrl {
+    /// The whole address, with the password that it may hold: for the driver only.
+    pub fn reveal(&self) -> String {
+        match self {
+            Self::Sqlite(path) => format!("sqlite://{}", path.display()),
+            Self::Postgres(url) => url.clone(),
+        }
+    }
+}
+
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,11 @@
 //! One struct per section, but for `leases` and `billing`, which have files of their own. What a key is for, and why its default is what it is, stands in `settings/default.toml`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::address::{Did, DidOrUrl, Host, HttpUrl, Listen, WsUrl};
+use super::address::{Did, DidOrUrl, Host, HostPort, HttpUrl, Listen, WsUrl};
 use super::database::DatabaseUrl;
 use super::secret::Secret;
 use super::{duration, text};
@@ -63,8 +62,8 @@ pub struct Network {
     /// The guarded client may reach this machine, and plain http: tests and localnet only.
     pub allow_loopback: bool,
     /// Where names under `.test` and `.localhost` lead; only with `allow_loopback`.
-    #[serde(deserialize_with = "text::optional_socket")]
-    pub test_hosts: Option<SocketAddr>,
+    #[serde(deserialize_with = "text::optional")]
+    pub test_hosts: Option<HostPort>,
     /// A header value, with the program's version in it.
     #[serde(deserialize_with = "text::user_agent")]
     pub user_agent: String,

@@ -1,7 +1,6 @@
 //! How a text in the settings becomes a value: each reader takes what a field's `deserialize_with` names.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -42,15 +41,6 @@ pub(super) fn optional_path<'de, D: Deserializer<'de>>(from: D) -> Result<Option
         return Err(D::Error::custom("expected the path of a file"));
     }
     Ok((!text.is_empty()).then(|| text.into()))
-}
-
-/// An empty text is none.
-pub(super) fn optional_socket<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(from)?;
-    let address = (!text.is_empty()).then(|| text.parse()).transpose();
-    address.map_err(|_| {
-        D::Error::custom("expected an IP address with a port, such as \"127.0.0.1:8080\", or nothing")
-    })
 }
 
 /// A whole number from `MIN` to `MAX`.

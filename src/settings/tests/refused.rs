@@ -104,11 +104,8 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
         "[network]\ntest_hosts = '127.0.0.1:80'",
         &["network.test_hosts = ", "unless network.allow_loopback is true"],
     ),
-    ("[network]\nallow_loopback = true\ntest_hosts = '127.0.0.1'", &["expected an IP address with a port"]),
-    (
-        "[network]\nallow_loopback = true\ntest_hosts = 'localhost:80'",
-        &["expected an IP address with a port"],
-    ),
+    ("[network]\nallow_loopback = true\ntest_hosts = '127.0.0.1'", &["expected HOST:PORT"]),
+    ("[network]\nallow_loopback = true\ntest_hosts = 'h:0'", &["expected HOST:PORT"]),
     ("[webhooks]\ndiscord_hosts = ['https://discord.com']", &["webhooks.discord_hosts", "expected a host"]),
     ("[registry]\ndomains = ['a/b']", &["registry.domains", "item 1: expected a host"]),
     // Identities.
