@@ -49,7 +49,7 @@ where
         directives: settings.level.clone(),
         reason: error.to_string(),
     })?;
-    // Spans carry fields and are not logged themselves: entering one costs no line and no time stamp.
+    // Spans are not logged: actors' names are in them, and every line that needs one carries it as a field.
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(terminal);
     let pretty = match settings.format {
         LogFormat::Auto => terminal,
@@ -59,7 +59,7 @@ where
     Ok(if pretty {
         Box::new(builder.compact().finish())
     } else {
-        Box::new(builder.json().flatten_event(true).with_current_span(true).with_span_list(false).finish())
+        Box::new(builder.json().flatten_event(true).with_current_span(false).with_span_list(false).finish())
     })
 }
 

@@ -33,7 +33,7 @@ fn print_table(leases: &[LeaseView], out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "{:<12} {:<8} {:>14}  {:<20}  HOLDER", "LEASE", "STATE", "EPOCH", "SINCE")?;
     for lease in leases {
-        let since = lease.since.as_deref().map_or("-", |since| since.get(..20).unwrap_or(since));
+        let since = lease.since.as_deref().map_or("-", |since| since.get(..19).unwrap_or(since));
         let holder = lease.holder.as_ref().map_or_else(
             || "-".to_owned(),
             |holder| {
