@@ -11,7 +11,7 @@ mod pds;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
@@ -156,8 +156,9 @@ impl Net {
     /// # Panics
     /// When there is no such account.
     pub fn put(&self, did: &str, collection: &str, rkey: &str, record: Value) -> Put {
-        let (put, commit) = lock(&self.world.accounts).put(did, collection, rkey, record);
-        self.publish(did, &Event::Commit { commit });
+        let mut accounts = lock(&self.world.accounts);
+        let (put, commit) = accounts.put(did, collection, rkey, record);
+        self.publish(accounts, did, &Event::Commit { commit });
         put
     }
 
@@ -166,9 +167,10 @@ impl Net {
     /// # Panics
     /// When there is no such account.
     pub fn delete(&self, did: &str, collection: &str, rkey: &str) -> Option<String> {
-        let commit = lock(&self.world.accounts).delete(did, collection, rkey)?;
+        let mut accounts = lock(&self.world.accounts);
+        let commit = accounts.delete(did, collection, rkey)?;
         let rev = commit.rev.clone();
-        self.publish(did, &Event::Commit { commit });
+        self.publish(accounts, did, &Event::Commit { commit });
         Some(rev)
     }
 
@@ -233,20 +235,21 @@ impl Net {
         account.active = active;
         account.status = status.map(str::to_owned);
         let event = accounts.account_event(did, active, status);
-        drop(accounts);
-        self.publish(did, &event);
+        self.publish(accounts, did, &event);
     }
 
     /// Publishes an identity event, for a known or an unknown DID.
     pub fn identity_event(&self, did: &str) {
-        let event = lock(&self.world.accounts).identity_event(did);
-        self.publish(did, &event);
+        let mut accounts = lock(&self.world.accounts);
+        let event = accounts.identity_event(did);
+        self.publish(accounts, did, &event);
     }
 
     /// Publishes an account event without changing anything, for a known or an unknown DID.
     pub fn account_event(&self, did: &str, active: bool, status: Option<&str>) {
-        let event = lock(&self.world.accounts).account_event(did, active, status);
-        self.publish(did, &event);
+        let mut accounts = lock(&self.world.accounts);
+        let event = accounts.account_event(did, active, status);
+        self.publish(accounts, did, &event);
     }
 
     /// The record, if there is one: what the index should come to hold.
@@ -275,7 +278,8 @@ impl Net {
         lock(&self.world.accounts).all().map(|account| account.did.clone()).collect()
     }
 
-    fn publish(&self, did: &str, event: &Event) {
+    /// The accounts stay locked until all servers have it, so that events leave in the order of revisions.
+    fn publish(&self, _accounts: MutexGuard<'_, Accounts>, did: &str, event: &Event) {
         for jetstream in &self.jetstreams {
             jetstream.publish(did, event);
         }

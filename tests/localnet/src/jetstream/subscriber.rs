@@ -45,7 +45,7 @@ async fn welcome(mut connection: Connection, shared: &Shared) {
         stats.queries.push(request.query.clone());
     }
     let refusal = match door {
-        Door::NoAnswer => return std::future::pending().await,
+        Door::NoAnswer => return drop(connection.until_closed().await),
         Door::Status(status) => Some(Answer::text(status, "not now\n")),
         Door::Html(status) => Some(Answer::html(status)),
         Door::Open | Door::Mute | Door::Slam => None,

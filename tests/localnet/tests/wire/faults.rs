@@ -100,7 +100,7 @@ async fn a_frozen_server_reads_nothing_until_the_socket_is_full() {
 async fn a_cut_reaches_a_writer_that_is_stuck() {
     let (net, did) = net().await;
     let _client = subscribe(net.jetstream(0), "").await;
-    for n in 0..64 {
+    for n in 0..16 {
         net.put(&did, records::PAGE, &n.to_string(), json!({ "description": "x".repeat(1 << 20) }));
     }
     assert!(!net.jetstream(0).drained(QUIET).await);
