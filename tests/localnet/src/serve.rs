@@ -51,6 +51,6 @@ pub(crate) async fn run(arguments: Arguments) -> io::Result<()> {
     let mut traffic = Traffic::new(&seeded, arguments.seed, 0.1);
     tokio::select! {
         () = signals.next() => Ok(()),
-        () = traffic.run(&net, arguments.rate), if arguments.rate > 0.0 => Ok(()),
+        () = traffic.run(&net, arguments.rate) => Ok(()),
     }
 }
