@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::MissedTickBehavior;
 
 use super::Shared;
 use super::faults::{Limit, Mode, Raw};
@@ -63,6 +64,7 @@ impl<'a> Subscriber<'a> {
         let mut modes = self.shared.faults.mode();
         let mut heads = self.shared.log.changes();
         let mut pings = tokio::time::interval(self.shared.ping_every);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         pings.reset();
         loop {
             let mode = if self.silenced { Mode::Silent } else { *modes.borrow_and_update() };

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -120,7 +120,8 @@ fn stand_in(directory: &Path, code_on_term: u8, body: &str) -> PathBuf {
     path
 }
 
-const RUN: &str = "while :; do sleep 0.05; done";
+/// Until SIGTERM, or until the demo has gone: a failed test leaves nothing behind.
+const RUN: &str = "while kill -0 $PPID 2>/dev/null; do sleep 0.05; done";
 
 fn pid_of(line: &str) -> u32 {
     line.split_whitespace().skip_while(|word| *word != "pid").nth(1).unwrap().parse().unwrap()
@@ -143,6 +144,9 @@ async fn the_demo_runs_two_instances_and_stops_both_on_a_signal() {
         assert!(said.contains(&line), "{said:?}");
     }
     assert!(pids.iter().all(|pid| is_alive(*pid)) && database.parent().unwrap().is_dir());
+    // Ctrl-C at the keyboard goes to a whole process group; the instances must hear of it from the demo only.
+    let group = |pid: u32| getpgid(Pid::from_raw(pid as i32)).unwrap().as_raw_nonzero().get();
+    assert!(pids.iter().all(|pid| group(*pid) == *pid as i32));
     program.terminate();
     let output = program.finish().await;
     let text = String::from_utf8_lossy(&output.stdout);
