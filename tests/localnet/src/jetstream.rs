@@ -7,14 +7,14 @@
 mod event;
 mod faults;
 mod frame;
+mod handshake;
 mod log;
 mod options;
 mod subscriber;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -110,7 +110,7 @@ impl Jetstream {
             stats: Mutex::default(),
         });
         let for_connections = Arc::clone(&shared);
-        let serve = move |stream| subscriber::serve(stream, Arc::clone(&for_connections));
+        let serve = move |stream| handshake::serve(stream, Arc::clone(&for_connections));
         let listener = Listener::start(options.port, serve).await?;
         Ok(Self { shared, listener })
     }

@@ -7,6 +7,7 @@
 //! HTTP and WebSocket are spoken by hand (`http`, `jetstream::frame`): a server that has to stop in the middle
 //! of a frame, or never to finish a handshake, cannot be built on a library that keeps the rules.
 
+pub mod control;
 pub mod events;
 mod http;
 pub mod ids;

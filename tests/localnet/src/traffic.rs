@@ -45,8 +45,11 @@ impl Traffic {
         }
     }
 
-    /// Steps at a rate until the future is dropped. Cancel-safe: a step is whole.
+    /// Steps at a rate until the future is dropped; at 0 never. Cancel-safe: a step is whole.
     pub async fn run(&mut self, net: &Net, per_second: f64) {
+        if per_second.is_nan() || per_second <= 0.0 {
+            return std::future::pending().await;
+        }
         let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / per_second.clamp(0.001, 1e5)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

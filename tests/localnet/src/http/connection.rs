@@ -95,6 +95,13 @@ impl Connection {
         Ok(Some(request))
     }
 
+    /// Reads and forgets until the client ends the connection.
+    pub(crate) async fn until_closed(&mut self) -> io::Result<()> {
+        let mut forgotten = [0; 4096];
+        while self.stream.read(&mut forgotten).await? > 0 {}
+        Ok(())
+    }
+
     async fn read_head(&mut self) -> io::Result<Option<usize>> {
         let mut searched = 0;
         loop {
@@ -117,7 +124,7 @@ impl Connection {
         let half = answer.body.len() / 2;
         match answer.manner {
             Manner::Plain => self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await,
-            Manner::Never => std::future::pending().await,
+            Manner::Never => self.until_closed().await,
             Manner::CutInBody => {
                 self.stream.write_all(&[&answer.head(), &answer.body[..half]].concat()).await
             }

@@ -17,7 +17,8 @@ pub enum Mode {
     Silent,
     /// No events, pings are answered.
     SilentButPongs,
-    /// Neither reads nor writes: the client's writes fill the socket (indigo#974).
+    /// Neither reads nor writes: the client's writes fill the socket (indigo#974). That a client has gone is not
+    /// noticed before the mode changes or the connection is cut.
     Frozen,
 }
 

@@ -1,17 +1,17 @@
 //! What was published: the bounded log that subscribers read from, and the list that is the truth.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+mod kept;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 
 use super::Raw;
 use super::event::{Event, Line, Outline};
 use crate::{ids, lock};
+use kept::Kept;
 
 /// Commits remembered as truth. At 1 KB each a gigabyte at most; a soak run of hours stays far below it.
 const TRUTH_MAX: usize = 1_000_000;
@@ -48,39 +48,9 @@ pub(super) struct Log {
     positions: Mutex<BTreeMap<u64, u64>>,
 }
 
-#[derive(Debug)]
-struct Kept {
-    entries: VecDeque<Arc<Entry>>,
-    /// Position of `entries[0]`.
-    first: u64,
-    retain: usize,
-    clock_us: i64,
-    newest_us: i64,
-    jitter_us: u64,
-    random: StdRng,
-    window: usize,
-    held_back: Vec<Arc<Entry>>,
-    rewind_us: i64,
-    withhold: bool,
-    truth: VecDeque<Arc<[u8]>>,
-}
-
 impl Log {
     pub(super) fn new(retain: usize, jitter_us: u64, seed: u64) -> Self {
-        let kept = Kept {
-            entries: VecDeque::new(),
-            first: 0,
-            retain: retain.max(1),
-            clock_us: 0,
-            newest_us: 0,
-            jitter_us,
-            random: StdRng::seed_from_u64(seed),
-            window: 0,
-            held_back: Vec::new(),
-            rewind_us: 0,
-            withhold: false,
-            truth: VecDeque::new(),
-        };
+        let kept = Kept::new(retain, jitter_us, seed);
         Self { kept: Mutex::new(kept), head: watch::Sender::new(0), positions: Mutex::default() }
     }
 
@@ -109,7 +79,7 @@ impl Log {
         self.accept(lock(&self.kept), 0, What::Raw(raw));
     }
 
-    fn accept(&self, mut kept: std::sync::MutexGuard<'_, Kept>, time_us: i64, what: What) {
+    fn accept(&self, mut kept: MutexGuard<'_, Kept>, time_us: i64, what: What) {
         kept.newest_us = kept.newest_us.max(time_us);
         if let What::Event { collection: Some(_), bytes, .. } = &what {
             kept.truth.push_back(Arc::clone(bytes));
@@ -209,39 +179,6 @@ impl Log {
     pub(super) fn backlog(&self) -> u64 {
         let head = *self.head.borrow();
         lock(&self.positions).values().map(|p| head.saturating_sub(*p)).max().unwrap_or(0)
-    }
-}
-
-impl Kept {
-    fn head(&self) -> u64 {
-        self.first + self.entries.len() as u64
-    }
-
-    /// Strictly rising from the wall clock, then the jitter on what is shown.
-    fn tick(&mut self) -> i64 {
-        self.clock_us = ids::now_us().max(self.clock_us + 1);
-        let early = if self.jitter_us == 0 { 0 } else { self.random.random_range(0..=self.jitter_us) };
-        self.clock_us.saturating_sub_unsigned(early)
-    }
-
-    fn let_go(&mut self) {
-        let mut entries = std::mem::take(&mut self.held_back);
-        if self.window > 1 {
-            entries.shuffle(&mut self.random);
-        }
-        self.append(entries);
-    }
-
-    fn append(&mut self, entries: Vec<Arc<Entry>>) {
-        self.entries.extend(entries);
-        while self.entries.len() > self.retain {
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        self.entries.pop_front();
-        self.first += 1;
     }
 }
 

@@ -1,18 +1,16 @@
-//! One TCP connection: the handshake, then events out and the client's frames in.
+//! A subscriber: events out, and the client's frames in.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio::time::MissedTickBehavior;
 
-use super::faults::{Door, Limit, Mode, Raw};
+use super::Shared;
+use super::faults::{Limit, Mode, Raw};
 use super::frame;
 use super::log::{Entry, Start, What};
 use super::options::{Options, Wants};
-use super::{QUERIES_MAX, Shared};
-use crate::http::{Answer, Connection, Request};
+use crate::http::Connection;
 use crate::lock;
 
 /// Entries taken from the log at once: large enough for a million events a second, small enough for a cut to
@@ -21,70 +19,10 @@ const BATCH: usize = 256;
 
 static SUBSCRIBERS: AtomicU64 = AtomicU64::new(0);
 
-/// The life of a connection. Returning drops the TCP connection, which is how every cut is done.
-pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
-    let mut cuts = shared.faults.cuts();
-    lock(&shared.stats).connects += 1;
-    tokio::select! {
-        () = welcome(Connection::new(stream), &shared) => {}
-        _ = cuts.changed() => {}
-    }
-}
-
-async fn welcome(mut connection: Connection, shared: &Shared) {
-    let door = shared.faults.enter();
-    if door == Door::Slam {
-        return;
-    }
-    let Ok(Some(request)) = connection.read_request().await else { return };
-    if request.path == "/subscribe" {
-        let mut stats = lock(&shared.stats);
-        if stats.queries.len() >= QUERIES_MAX {
-            stats.queries.remove(0);
-        }
-        stats.queries.push(request.query.clone());
-    }
-    let refusal = match door {
-        Door::NoAnswer => return std::future::pending().await,
-        Door::Status(status) => Some(Answer::text(status, "not now\n")),
-        Door::Html(status) => Some(Answer::html(status)),
-        Door::Open | Door::Mute | Door::Slam => None,
-    };
-    match refusal.map_or_else(|| upgrade(&request), Err) {
-        Ok((options, key)) => {
-            let head = format!(
-                "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
-                 sec-websocket-accept: {}\r\n\r\n",
-                derive_accept_key(key.as_bytes())
-            );
-            if connection.stream.write_all(head.as_bytes()).await.is_ok() {
-                let mute = door == Door::Mute;
-                Subscriber::new(connection, shared, options, mute).run().await;
-            }
-        }
-        Err(answer) => {
-            let answer = answer.with_header("connection", "close".to_owned());
-            let _ = connection.write_answer(&answer).await;
-        }
-    }
-}
-
-fn upgrade(request: &Request) -> Result<(Options, String), Answer> {
-    if request.path != "/subscribe" {
-        return Err(Answer::text(404, "subscribe at /subscribe\n"));
-    }
-    let options = Options::parse(request).map_err(|text| Answer::text(400, text))?;
-    let websocket = request.header("upgrade").is_some_and(|v| v.eq_ignore_ascii_case("websocket"));
-    match request.header("sec-websocket-key") {
-        Some(key) if websocket => Ok((options, key.to_owned())),
-        _ => Err(Answer::text(400, "not a WebSocket handshake")),
-    }
-}
-
 /// The connection is over.
 struct End;
 
-struct Subscriber<'a> {
+pub(super) struct Subscriber<'a> {
     connection: Connection,
     shared: &'a Shared,
     wants: Wants,
@@ -99,7 +37,7 @@ struct Subscriber<'a> {
 }
 
 impl<'a> Subscriber<'a> {
-    fn new(connection: Connection, shared: &'a Shared, options: Options, silenced: bool) -> Self {
+    pub(super) fn new(connection: Connection, shared: &'a Shared, options: Options, silenced: bool) -> Self {
         let id = SUBSCRIBERS.fetch_add(1, Ordering::Relaxed);
         let (wants, cursor) = (options.wants, options.cursor);
         let mut subscriber =
@@ -121,10 +59,12 @@ impl<'a> Subscriber<'a> {
         self.shared.log.set_position(self.id, self.position);
     }
 
-    async fn run(mut self) {
+    /// Returning drops the TCP connection, which is how every cut is done.
+    pub(super) async fn run(mut self) {
         let mut modes = self.shared.faults.mode();
         let mut heads = self.shared.log.changes();
         let mut pings = tokio::time::interval(self.shared.ping_every);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         pings.reset();
         loop {
             let mode = if self.silenced { Mode::Silent } else { *modes.borrow_and_update() };

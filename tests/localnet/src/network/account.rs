@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::Put;
 use crate::ids;
 use crate::jetstream::{self, Commit, Event, Identity};
 
@@ -17,6 +16,17 @@ pub struct Record {
     pub cid: String,
     /// JSON, with `$type`.
     pub value: Value,
+}
+
+/// What became of a put.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Put {
+    /// Revision of the repository with it.
+    pub rev: String,
+    /// CID of the record.
+    pub cid: String,
+    /// `at://DID/COLLECTION/RKEY`
+    pub uri: String,
 }
 
 /// An account with its repository.

@@ -10,7 +10,8 @@ use crate::lock;
 const PATHS_MAX: usize = 100_000;
 
 /// One of the network's HTTP servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Site {
     /// The PLC directory.
     Plc,
@@ -21,7 +22,8 @@ pub enum Site {
 }
 
 /// Which requests are meant. Empty parts mean all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct On {
     site: Option<Site>,
     host: Option<String>,
@@ -63,7 +65,8 @@ impl On {
 }
 
 /// How a request goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// Never answered; the connection stays open.
     Never,

@@ -1,11 +1,14 @@
 //! The rules of `GET /subscribe`.
 
-use localnet::jetstream::{JetstreamOptions, Raw};
+use std::time::Duration;
+
+use localnet::events::{self, Mix};
+use localnet::jetstream::{Event, Identity, JetstreamOptions, Mode};
 use localnet::{Jetstream, Net, NetOptions, records};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::client::{refusal, subscribe};
+use crate::client::{SOON, refusal, subscribe};
 
 const LIKE: &str = "app.bsky.feed.like";
 
@@ -136,7 +139,7 @@ async fn nothing_is_sent_before_a_required_hello() {
     let hello = json!({ "type": "options_update", "payload": { "wantedCollections": [LIKE] } });
     client.send(Message::text(hello.to_string())).await;
     let server = net.jetstream(0);
-    assert!(localnet::until(crate::client::SOON, || server.stats().options_updates == 1).await);
+    assert!(localnet::until(SOON, || server.stats().options_updates == 1).await);
     put(&net, &did, 1..2);
     net.put(&did, LIKE, "like", json!({}));
     assert_eq!(client.rkeys(1).await, ["like"]);
@@ -161,7 +164,41 @@ async fn pings_and_close_are_answered() {
     assert_eq!(net.jetstream(0).stats().pings, 1);
     client.send(Message::Close(None)).await;
     assert!(matches!(client.message().await, Some(Ok(Message::Close(_)))));
-    assert!(net.jetstream(0).subscribed(0, crate::client::SOON).await);
+    assert!(net.jetstream(0).subscribed(0, SOON).await);
+}
+
+#[tokio::test]
+async fn the_server_pings_too() {
+    let options = JetstreamOptions { ping_every: Duration::from_millis(10), ..JetstreamOptions::default() };
+    let server = Jetstream::start(options).await.unwrap();
+    let mut client = subscribe(&server, "").await;
+    for _ in 0..3 {
+        assert!(matches!(client.message().await, Some(Ok(Message::Ping(_)))));
+    }
+    assert_eq!(server.stats().pings, 0);
+}
+
+#[tokio::test]
+async fn a_generator_that_waits_for_the_backlog_feeds_a_long_run_whole() {
+    let options = JetstreamOptions { retain: 2_000, ..JetstreamOptions::default() };
+    let server = Jetstream::start(options).await.unwrap();
+    let mut client = subscribe(&server, "").await;
+    let mix = Mix { registry_share: 0.05, ..Mix::default() };
+    let feed = async {
+        for line in events::lines(mix).take(10_000) {
+            assert!(localnet::until(SOON, || server.backlog() < 1_000).await);
+            server.publish_line(line).unwrap();
+        }
+    };
+    let read = async {
+        for line in events::lines(mix).take(10_000) {
+            let message = client.message().await.unwrap().unwrap();
+            assert_eq!(message.into_data(), line);
+        }
+    };
+    tokio::join!(feed, read);
+    assert!(server.drained(SOON).await);
+    assert_eq!(server.stats().events_sent, 10_000);
 }
 
 #[tokio::test]
@@ -169,20 +206,10 @@ async fn jitter_shows_times_out_of_order() {
     let options = JetstreamOptions { jitter_us: 33_000, ..JetstreamOptions::default() };
     let server = Jetstream::start(options).await.unwrap();
     let mut client = subscribe(&server, "").await;
-    let lines = localnet::events::lines(localnet::events::Mix::default()).take(1);
-    for line in lines {
-        server.publish_line(line).unwrap();
-    }
-    client.event().await;
-    let net_event = |n| localnet::jetstream::Event::Identity {
-        identity: localnet::jetstream::Identity {
-            did: "did:plc:a".into(),
-            handle: None,
-            seq: n,
-            time: String::new(),
-        },
+    let event = |n| Event::Identity {
+        identity: Identity { did: "did:plc:a".into(), handle: None, seq: n, time: String::new() },
     };
-    let times: Vec<i64> = (0..50).map(|n| server.publish("did:plc:a", &net_event(n))).collect();
+    let times: Vec<i64> = (0..50).map(|n| server.publish("did:plc:a", &event(n))).collect();
     assert!(!times.is_sorted(), "{times:?}");
     for time in times {
         assert_eq!(client.event().await["time_us"], json!(time));
@@ -193,12 +220,11 @@ async fn jitter_shows_times_out_of_order() {
 async fn a_subscriber_that_falls_out_of_the_log_is_cut() {
     let options = JetstreamOptions { retain: 10, ..JetstreamOptions::default() };
     let server = Jetstream::start(options).await.unwrap();
-    server.set_mode(localnet::jetstream::Mode::Silent);
+    server.set_mode(Mode::Silent);
     let mut client = subscribe(&server, "").await;
-    for line in localnet::events::lines(localnet::events::Mix::default()).take(50) {
+    for line in events::lines(Mix::default()).take(50) {
         server.publish_line(line).unwrap();
     }
-    server.set_mode(localnet::jetstream::Mode::Normal);
+    server.set_mode(Mode::Normal);
     assert!(client.ends_without_close().await);
-    server.send_raw(Raw::Text(b"{}".to_vec()));
 }

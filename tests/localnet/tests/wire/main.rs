@@ -6,4 +6,5 @@ mod client;
 mod faults;
 mod jetstream;
 mod network;
+mod program;
 mod seeded;
