@@ -45,10 +45,14 @@ fn subscriber<W>(
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(&settings.level).map_err(|error| TelemetryError::Directives {
+    let mut filter = EnvFilter::try_new(&settings.level).map_err(|error| TelemetryError::Directives {
         directives: settings.level.clone(),
         reason: error.to_string(),
     })?;
+    // Every actor opens a span of ractor's around its handlers; our lines carry what they need as fields.
+    if !settings.level.contains("ractor") {
+        filter = filter.add_directive("ractor=warn".parse().expect("the directive is good"));
+    }
     // Spans are not logged: actors' names are in them, and every line that needs one carries it as a field.
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(terminal);
     let pretty = match settings.format {
