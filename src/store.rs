@@ -1,1 +1,199 @@
-//! The only door to diesel.
+//! The only door to the database: one SQLite file, or PostgreSQL, behind the same operations and the same SQL.
+//!
+//! Reading order: `Database` here; [`fenced`], the only way to a writing transaction; [`tx`], what such a transaction
+//! can do; [`leases`], where the leases live; `queries/`, every statement, a file per table or small family. Knows
+//! nothing of any worker.
+//!
+//! Texts must not hold the character NUL, which PostgreSQL cannot store: `atproto` refuses it in identifiers and records.
+
+mod apply;
+mod error;
+pub mod fenced;
+pub mod leases;
+mod migrate;
+mod postgres;
+mod queries;
+mod session;
+mod sqlite;
+mod statement;
+pub mod tx;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::bb8::Pool;
+
+use crate::atproto::Did;
+
+pub use error::{MigrateError, OpenError, ReadError, WriteError};
+pub use fenced::Fencing;
+pub use leases::SqlLeases;
+pub use session::Work;
+pub use tx::{Applied, HandleFound, IdentityFound, Tx};
+
+use session::{Session, SqliteSession};
+
+/// A SQLite file is read by few at once; each connection costs a thread while it works.
+const SQLITE_CONNECTIONS_MAX: u32 = 4;
+
+/// Which database it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// PostgreSQL: any number of machines.
+    Postgres,
+    /// One SQLite file: one machine.
+    Sqlite,
+}
+
+/// How to open the database.
+#[derive(Clone)]
+pub struct Options {
+    /// `sqlite://PATH` or `postgres://…`.
+    pub url: String,
+    /// Where the leases' session goes, if `url` leads to a pooler.
+    pub direct_url: Option<String>,
+    /// Connections for the workers' transactions and reads.
+    pub max_connections: u32,
+    /// T: each operation on leases ends within it.
+    pub renew_timeout: Duration,
+    /// S: no statement, and no pause inside a transaction, lasts longer.
+    pub stop_within: Duration,
+    /// Whether writes show a lease.
+    pub fencing: Fencing,
+}
+
+/// An open database. Cheap to clone; one per process, as it also holds the order of the process's writers.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    fencing: Fencing,
+    renew_timeout: Duration,
+}
+
+/// The pools. Leases have one of their own, of one connection, so that no batch of a worker keeps a renewal waiting.
+enum Store {
+    Postgres {
+        sessions: postgres::Sessions,
+        work: Pool<AsyncPgConnection>,
+        leases: Pool<AsyncPgConnection>,
+    },
+    Sqlite {
+        path: PathBuf,
+        busy: Duration,
+        work: Pool<SqliteSession>,
+        leases: Pool<SqliteSession>,
+        gate: sqlite::Gate,
+    },
+}
+
+/// An account whose identity has to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityDue {
+    /// Whose.
+    pub did: Did,
+    /// Since when (microseconds): hand it back to [`Tx::set_identity`], which leaves a later wish alone.
+    pub due_at: i64,
+    /// How many look-ups have failed in a row.
+    pub failures: u32,
+}
+
+impl Database {
+    /// Opens the database and checks that it answers. Does not migrate.
+    pub async fn open(options: &Options) -> Result<Self, OpenError> {
+        let store = if options.url.starts_with("postgres://") || options.url.starts_with("postgresql://") {
+            open_postgres(options)?
+        } else {
+            open_sqlite(options)?
+        };
+        let (fencing, renew_timeout) = (options.fencing, options.renew_timeout);
+        let database = Self { shared: Arc::new(Shared { store, fencing, renew_timeout }) };
+        database.session().await.map_err(|error| OpenError::Connect(error.0))?;
+        Ok(database)
+    }
+
+    /// Which database it is.
+    pub fn backend(&self) -> Backend {
+        match self.store() {
+            Store::Postgres { .. } => Backend::Postgres,
+            Store::Sqlite { .. } => Backend::Sqlite,
+        }
+    }
+
+    /// Up to where (microseconds) the stream of each host on this wire is in the index.
+    pub async fn cursors(&self, wire: &str) -> Result<Vec<(String, i64)>, ReadError> {
+        Ok(queries::cursors::all(&mut self.session().await?, wire).await?)
+    }
+
+    /// Every account that has a row, in no order.
+    pub async fn known_dids(&self) -> Result<Vec<Did>, ReadError> {
+        let texts = queries::users::all(&mut self.session().await?).await?;
+        texts.into_iter().map(|text| stored_did(&text)).collect()
+    }
+
+    /// At most `limit` accounts whose look-up is due by the database's clock, the longest due first.
+    pub async fn due_identities(&self, limit: u32) -> Result<Vec<IdentityDue>, ReadError> {
+        let rows = queries::users::due(&mut self.session().await?, limit.into()).await?;
+        let due = |(did, due_at, failures): (String, i64, i64)| {
+            let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+            Ok(IdentityDue { did: stored_did(&did)?, due_at, failures })
+        };
+        rows.into_iter().map(due).collect()
+    }
+
+    fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// A session for a worker or a reader.
+    async fn session(&self) -> Result<Session, ReadError> {
+        match self.store() {
+            Store::Postgres { work, .. } => work.get_owned().await.map(Session::Postgres),
+            Store::Sqlite { work, .. } => work.get_owned().await.map(Session::Sqlite),
+        }
+        .map_err(|error| ReadError(error.to_string()))
+    }
+
+    /// The session for leases.
+    async fn lease_session(&self) -> Result<Session, ReadError> {
+        match self.store() {
+            Store::Postgres { leases, .. } => leases.get_owned().await.map(Session::Postgres),
+            Store::Sqlite { leases, .. } => leases.get_owned().await.map(Session::Sqlite),
+        }
+        .map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+fn open_postgres(options: &Options) -> Result<Store, OpenError> {
+    let direct_url = options.direct_url.as_ref().unwrap_or(&options.url);
+    let sessions = postgres::Sessions::new(&options.url, options.stop_within, options.stop_within)?;
+    let direct = postgres::Sessions::new(direct_url, options.renew_timeout, options.renew_timeout)?;
+    Ok(Store::Postgres {
+        work: sessions.pool(options.max_connections, options.stop_within),
+        leases: direct.pool(1, options.renew_timeout),
+        sessions: direct,
+    })
+}
+
+/// A statement on leases first waits for its turn among ours, then for other processes: half of T for each.
+fn open_sqlite(options: &Options) -> Result<Store, OpenError> {
+    let path = sqlite::path(&options.url)?;
+    let busy = options.renew_timeout / 2;
+    let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
+    Ok(Store::Sqlite {
+        work: sqlite::pool(&path, size, busy, sqlite::Sync::Normal),
+        leases: sqlite::pool(&path, 1, busy, sqlite::Sync::Full),
+        gate: sqlite::Gate::default(),
+        busy,
+        path,
+    })
+}
+
+fn stored_did(text: &str) -> Result<Did, ReadError> {
+    Did::parse(text).map_err(|error| ReadError(format!("a stored identity {text:?}: {error}")))
+}

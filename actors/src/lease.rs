@@ -6,9 +6,12 @@
 //! application's database checks in each transaction, is the lock.
 
 pub mod acquire;
+pub mod instance;
 pub mod keep;
 pub mod release;
+pub mod slot;
 pub mod timing;
+pub mod watch;
 
 use std::fmt;
 use std::str::FromStr;
@@ -144,12 +147,13 @@ impl fmt::Display for TermId {
 pub struct Trust {
     clock: Clock,
     deadline: Arc<AtomicU64>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Trust {
     /// No trust yet.
     pub fn none(clock: Clock) -> Self {
-        Self { clock, deadline: Arc::new(AtomicU64::new(0)) }
+        Self { clock, deadline: Arc::default(), ended: Arc::default() }
     }
 
     /// Moves the deadline to `until` unless it is already later: each reply counts for its own send only.
@@ -157,19 +161,19 @@ impl Trust {
         self.deadline.fetch_max(until.as_nanos(), Ordering::SeqCst);
     }
 
-    /// Ends all trust, for good, unless extended again.
+    /// Ends all trust, for good: a dead incarnation stays dead.
     pub fn end(&self) {
-        self.deadline.store(0, Ordering::SeqCst);
+        self.ended.store(true, Ordering::SeqCst);
     }
 
-    /// The deadline.
+    /// The latest deadline that there was.
     pub fn deadline(&self) -> Moment {
         Moment::from_nanos(self.deadline.load(Ordering::SeqCst))
     }
 
     /// Whether the deadline lies ahead. No I/O, well under a microsecond; false after any suspend until renewed.
     pub fn lies_ahead(&self) -> bool {
-        self.clock.now() < self.deadline()
+        !self.ended.load(Ordering::SeqCst) && self.clock.now() < self.deadline()
     }
 }
 
@@ -294,6 +298,17 @@ pub struct Claim {
     pub term: TermId,
     /// The wait; zero = start now.
     pub wait: Duration,
+    /// How the lease came free, and how long it stood still before this claim.
+    pub after: HandOver,
+}
+
+/// How a lease came free, for the hand-over metric and the log. By the database's clock: for display only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// `first`, `released`, `left`, `ttl` or `beacon`.
+    pub reason: &'static str,
+    /// From the release, or the dead holder's last renewal, to the claim.
+    pub gap: Duration,
 }
 
 /// How a lease is given back.
@@ -301,7 +316,7 @@ pub struct Claim {
 pub enum Release {
     /// Cleanly: anybody may acquire it.
     Free,
-    /// After failures: this instance's label stays away for so long, with this count of failures in a row.
+    /// After failures: this process stays away for so long (another on the same host may try at once), with this count of failures in a row.
     CoolDown {
         /// How long.
         wait: Duration,
@@ -343,7 +358,7 @@ pub struct HolderView {
 }
 
 /// A store's failure. Which operation, on what, and why; whether to try again is the caller's, by the operation.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: {reason}")]
 pub struct StoreError {
     /// What was attempted, e.g. `renew` or `claim jetstream`.

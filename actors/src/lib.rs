@@ -1,1 +1,17 @@
-//! x
+//! Named leases over a database, and supervised actors that work under them.
+//!
+//! Read in this order: [`lease`] (the words, and the contract with a store), its phases in the order they run,
+//! [`worker`] (what an application writes), [`supervisor`] (what starts and stops it), [`shutdown`] (how it ends).
+//! Knows no SQL, no network and no protocol: a store is handed in.
+
+pub mod clock;
+pub mod lease;
+pub mod memory;
+pub mod metrics;
+pub mod restart;
+pub mod shutdown;
+pub mod supervisor;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod watchdog;
+pub mod worker;

@@ -1,1 +1,8 @@
-fn main(){}
+//! The integration tests: one binary, so that they link once and share one PostgreSQL.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
+
+mod peers;
+mod postgres;
+mod process;
+mod style;
+mod support;

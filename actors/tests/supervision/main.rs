@@ -1,0 +1,7 @@
+//! The supervisor with real actors, short times and a store that can be told to fail.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod life;
+mod stage;
+mod tree;
+mod trust;

@@ -1,0 +1,17 @@
+DROP TABLE stream_cursor;
+DROP TABLE scans;
+DROP TABLE repository_stats;
+DROP TABLE hold_repository_stats;
+DROP TABLE crew;
+DROP TABLE captains;
+DROP TABLE profiles;
+DROP TABLE repo_pages;
+DROP TABLE stars;
+DROP TABLE tags;
+DROP VIEW repository_annotations;
+DROP TABLE manifest_annotations;
+DROP TABLE manifest_references;
+DROP TABLE layers;
+DROP TABLE manifests;
+DROP TABLE records;
+DROP TABLE users;

@@ -1,0 +1,189 @@
+//! From what repositories say to the rows of the index, in one transaction.
+//!
+//! Each row of a record's own table is a function of that record's latest version alone, so rows are replaced, never
+//! merged, and the order of arrival cannot show.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::WriteError;
+use super::queries::{self, Key, hold_records, manifests, user_records};
+use super::session::Session;
+use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
+
+/// Rows of `records` per author in each collection that anybody can fill with entries about others. A hold of more
+/// repositories than this is not known; at double, a forger costs twice the space.
+const RECORDS_PER_AUTHOR_MAX: usize = 10_000;
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Records that changed, by collection; a revision that makes no difference to the rows included.
+    pub changed: BTreeMap<Collection, usize>,
+    /// Changes that were known, or older than what is known, or followed by a newer one in the batch.
+    pub unchanged: usize,
+    /// Changes that were dropped because their author has too many records.
+    pub over_limit: usize,
+    /// Authors that got a row now. Their identities are due.
+    pub new_users: Vec<Did>,
+}
+
+/// The steps, in the order in which they lock: authors, records, sums.
+pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<Applied, WriteError> {
+    let latest = latest(changes);
+    let authors: Vec<Did> =
+        latest.iter().map(|c| &c.did).collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let new = queries::users::insert_missing(session, &authors).await?;
+    queries::users::lock(session, &authors).await?;
+
+    let (within, over_limit) = within_limit(session, latest).await?;
+    let changed: HashSet<_> = queries::records::upsert_newer(session, &within).await?.into_iter().collect();
+    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
+    let touched = replace_rows(session, &changed).await?;
+    queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
+
+    let mut applied = Applied { over_limit, ..Applied::default() };
+    applied.unchanged = changes.len() - changed.len() - over_limit;
+    for change in &changed {
+        *applied.changed.entry(change.collection).or_default() += 1;
+    }
+    let new: HashSet<String> = new.into_iter().collect();
+    applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
+    Ok(applied)
+}
+
+/// Of each record the change with the greatest revision, of equal ones the first, by key.
+fn latest(changes: &[Change]) -> Vec<&Change> {
+    let mut latest: BTreeMap<(&Did, Collection, &Rkey), &Change> = BTreeMap::new();
+    for change in changes {
+        let kept = latest.entry((&change.did, change.collection, &change.rkey)).or_insert(change);
+        if kept.rev < change.rev {
+            *kept = change;
+        }
+    }
+    latest.into_values().collect()
+}
+
+/// Drops records that would exceed [`RECORDS_PER_AUTHOR_MAX`]; known ones may always change. Returns how many.
+async fn within_limit<'a>(
+    session: &mut Session,
+    changes: Vec<&'a Change>,
+) -> Result<(Vec<&'a Change>, usize), WriteError> {
+    let is_limited = |c: &Change| matches!(c.collection, Collection::Stats | Collection::Scan);
+    let limited: Vec<&Change> = changes.iter().copied().filter(|c| is_limited(c)).collect();
+    let known: HashSet<_> = queries::records::known(session, &limited).await?.into_iter().collect();
+    let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
+    let mut over = HashSet::new();
+    for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
+        let author = (&change.did, change.collection);
+        if !room.contains_key(&author) {
+            let count = queries::records::count(session, change.did.as_str(), change.collection).await?;
+            room.insert(author, RECORDS_PER_AUTHOR_MAX.saturating_sub(count));
+        }
+        let room = room.entry(author).or_default();
+        if *room == 0 {
+            over.insert(owned_key(change));
+        }
+        *room = room.saturating_sub(1);
+    }
+    let within = changes.into_iter().filter(|c| !over.contains(&owned_key(c))).collect();
+    Ok((within, over.len()))
+}
+
+fn owned_key(change: &Change) -> (String, String, String) {
+    (change.did.to_string(), change.collection.nsid().to_owned(), change.rkey.to_string())
+}
+
+/// Puts the rows of the changed records in the place of the old ones. Returns the repositories (owner, name) whose sums
+/// may have changed by that.
+async fn replace_rows(
+    session: &mut Session,
+    changed: &[&Change],
+) -> Result<BTreeSet<(String, String)>, WriteError> {
+    let mut touched = BTreeSet::new();
+    for collection in Collection::ALL {
+        let changed: Vec<&Change> = changed.iter().copied().filter(|c| c.collection == collection).collect();
+        if changed.is_empty() {
+            continue;
+        }
+        let keys: Vec<Key<'_>> = changed.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();
+        touched.extend(delete_rows(session, collection, &keys).await?);
+        let rows = Rows::of(&changed);
+        touched.extend(rows.repositories());
+        rows.insert(session).await?;
+    }
+    Ok(touched)
+}
+
+async fn delete_rows(
+    session: &mut Session,
+    collection: Collection,
+    keys: &[Key<'_>],
+) -> Result<Vec<(String, String)>, WriteError> {
+    let mut touched = Vec::new();
+    match collection {
+        Collection::Manifest => touched = manifests::delete(session, keys).await?,
+        Collection::Tag => user_records::delete(session, "tags", keys).await?,
+        Collection::Page => user_records::delete(session, "repo_pages", keys).await?,
+        Collection::Profile => user_records::delete(session, "profiles", keys).await?,
+        Collection::Star => user_records::delete(session, "stars", keys).await?,
+        Collection::Captain => {
+            touched = hold_records::counted_by(session, keys).await?;
+            hold_records::delete_captains(session, keys).await?;
+        }
+        Collection::Crew => hold_records::delete(session, "crew", keys).await?,
+        Collection::Stats => touched = hold_records::delete_stats(session, keys).await?,
+        Collection::Scan => hold_records::delete(session, "scans", keys).await?,
+    }
+    Ok(touched)
+}
+
+macro_rules! rows {
+    ($($field:ident: $record:ident => $insert:path,)*) => {
+        /// The records that are there, by table.
+        #[derive(Default)]
+        struct Rows<'a> {
+            $($field: Vec<(Key<'a>, &'a crate::atproto::records::$record)>,)*
+        }
+
+        impl<'a> Rows<'a> {
+            fn of(changes: &[&'a Change]) -> Self {
+                let mut rows = Self::default();
+                for change in changes {
+                    let key = (change.did.as_str(), change.rkey.as_str());
+                    if let State::Present(record) = &change.state {
+                        match &**record {
+                            $(Record::$record(record) => rows.$field.push((key, record)),)*
+                        }
+                    }
+                }
+                rows
+            }
+
+            async fn insert(&self, session: &mut Session) -> Result<(), WriteError> {
+                $($insert(session, &self.$field).await?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+rows! {
+    manifests: Manifest => manifests::insert,
+    tags: Tag => user_records::insert_tags,
+    pages: Page => user_records::insert_pages,
+    profiles: Profile => user_records::insert_profiles,
+    stars: Star => user_records::insert_stars,
+    captains: Captain => hold_records::insert_captains,
+    crew: Crew => hold_records::insert_crew,
+    stats: Stats => hold_records::insert_stats,
+    scans: Scan => hold_records::insert_scans,
+}
+
+impl Rows<'_> {
+    /// The repositories (owner, name) whose sums these rows may change. Those of captains are known by their counts.
+    fn repositories(&self) -> impl Iterator<Item = (String, String)> {
+        let hosted = self.manifests.iter().map(|((did, _), m)| (did.to_string(), m.repository.clone()));
+        let counted = self.stats.iter().map(|(_, s)| (s.owner.to_string(), s.repository.clone()));
+        hosted.chain(counted)
+    }
+}

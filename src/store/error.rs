@@ -1,0 +1,60 @@
+//! What can go wrong, one enum per operation of the store, and what a caller does about it.
+
+use leased_actors::lease::TermId;
+
+/// The database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be read. A restart cannot help.
+    #[error("database.url: {reason}")]
+    Url {
+        /// What was expected. Never the address itself, which may hold a password.
+        reason: String,
+    },
+    /// The database does not answer, or refuses us. A restart may help.
+    #[error("open the database: {0}")]
+    Connect(String),
+}
+
+/// A migration that did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// It holds migrations that this program does not know. A restart cannot help.
+    #[error("the database is of a newer version of this program: it has the unknown migrations {0}")]
+    Newer(String),
+    /// The lock, the connection or a statement failed; what was begun was rolled back.
+    #[error("migrate the database: {0}")]
+    Database(String),
+}
+
+/// A read that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("read from the database: {0}")]
+pub struct ReadError(pub(super) String);
+
+/// A fenced transaction that was not committed. Nothing of it is in the database, except that after
+/// [`WriteError::Database`] a commit whose answer was lost may be.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// Our own trust deadline has passed: try again once a renewal was acknowledged.
+    #[error("write under {0}: its trust deadline has passed")]
+    Untrusted(TermId),
+    /// The lease has another holder or epoch, or its holder was declared dead: stop.
+    #[error("write under {0}: the term is over")]
+    Stale(TermId),
+    /// The database failed, or its disk is full: try again.
+    #[error("write to the database: {0}")]
+    Database(String),
+}
+
+impl From<diesel::result::Error> for WriteError {
+    fn from(error: diesel::result::Error) -> Self {
+        WriteError::Database(error.to_string())
+    }
+}
+
+impl From<diesel::result::Error> for ReadError {
+    fn from(error: diesel::result::Error) -> Self {
+        ReadError(error.to_string())
+    }
+}

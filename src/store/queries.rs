@@ -1,0 +1,29 @@
+//! Every statement, a file per table or small family, a function per statement.
+
+pub(super) mod cursors;
+pub(super) mod fence;
+pub(super) mod hold_records;
+pub(super) mod lease_instances;
+pub(super) mod lease_list;
+pub(super) mod leases;
+pub(super) mod manifests;
+pub(super) mod records;
+pub(super) mod repository_stats;
+pub(super) mod user_records;
+pub(super) mod users;
+
+use super::statement::Value;
+
+/// Values per statement. SQLite takes 32,766, PostgreSQL 65,535; at half of it the statements only become more.
+const VALUES_MAX: usize = 30_000;
+
+/// A record's key in its table: the repository's DID, and the rkey.
+pub(super) type Key<'a> = (&'a str, &'a str);
+
+/// The rows of `items`, in lists that fit into a statement.
+fn chunked<T, const N: usize>(
+    items: &[T],
+    row: impl Fn(&T) -> [Value; N],
+) -> impl Iterator<Item = Vec<[Value; N]>> {
+    items.chunks(VALUES_MAX / N).map(move |chunk| chunk.iter().map(&row).collect())
+}

@@ -1,0 +1,168 @@
+//! `lease` with `lease_cooldown` and `lease_event`: acquire, release, and the view that comes with each renewal.
+
+use std::time::Duration;
+
+use diesel::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+use leased_actors::lease::{Incarnation, LeaseName, Release, TermId};
+
+use crate::store::session::Session;
+use crate::store::statement::{Statement, row};
+
+/// A row of [`world`]: whether it is a lease or a peer; name or incarnation; holder; epoch or `renew_seq`; whether the
+/// holder is alive; paused; cool-down or TTL (microseconds); failures.
+pub(in crate::store) type WorldRow = (bool, String, Option<String>, i64, bool, bool, i64, i64);
+type WorldColumns = (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt);
+
+/// A row for each of `names` that has none.
+pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[LeaseName]) -> QueryResult<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut names: Vec<_> = names.iter().map(|name| row![name.as_str()]).collect();
+    names.dedup_by_key(|[name]| format!("{name:?}"));
+    let insert = Statement::new("INSERT INTO lease (name) VALUES {rows} ON CONFLICT (name) DO NOTHING");
+    session.execute(insert.rows(&names)).await?;
+    Ok(())
+}
+
+/// Every lease as `me` sees it, and every incarnation that is not dead: one statement, however many there are.
+pub(in crate::store) async fn world(session: &mut Session, me: Incarnation) -> QueryResult<Vec<WorldRow>> {
+    let select = Statement::new(
+        "SELECT TRUE, l.name, l.holder, l.epoch, h.incarnation IS NOT NULL, COALESCE(w.paused, FALSE),
+                COALESCE({greatest}(0, c.until - {now_us}), 0), COALESCE(c.failures, 0)
+         FROM lease l
+         LEFT JOIN lease_instance h ON h.incarnation = l.holder AND h.state <> 'dead'
+         LEFT JOIN lease_wish w ON w.name = l.name
+         LEFT JOIN lease_instance m ON m.incarnation = ?
+         LEFT JOIN lease_cooldown c ON c.name = l.name AND c.process = m.process
+         UNION ALL
+         SELECT FALSE, incarnation, NULL, renew_seq, TRUE, FALSE, ttl_us, 0
+         FROM lease_instance WHERE state <> 'dead'",
+    );
+    session.load::<WorldColumns, WorldRow>(select.bind(me.to_string())).await
+}
+
+/// What a claim returns: the epoch; the carried wait (microseconds); why the last holder is dead, if it is; whether
+/// anybody ever released it; how long it stood still (microseconds).
+pub(in crate::store) type AcquiredRow = (i64, i64, Option<String>, bool, i64);
+type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
+
+/// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
+/// lock would stop its own renewals behind each waiting claim.
+pub(in crate::store) async fn acquire(
+    session: &mut Session,
+    name: &LeaseName,
+    me: Incarnation,
+) -> QueryResult<Option<AcquiredRow>> {
+    let update = Statement::new(
+        "UPDATE lease SET previous = holder, holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us}
+         WHERE name = ?
+         AND (holder IS NULL
+              OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
+         AND NOT EXISTS (SELECT 1 FROM lease_wish w WHERE w.name = lease.name AND w.paused)
+         AND EXISTS (SELECT 1 FROM lease_instance m WHERE m.incarnation = ? AND m.state = 'up')
+         RETURNING epoch, {greatest}(0, start_not_before - {now_us}),
+             (SELECT d.dead_reason FROM lease_instance d WHERE d.incarnation = previous), freed_at IS NOT NULL,
+             {greatest}(0, {now_us} - COALESCE(
+                 (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))",
+    );
+    let update = update.bind(me.to_string()).bind(name.as_str()).bind(me.to_string());
+    let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
+    if let Some((epoch, ..)) = &acquired {
+        note(session, name, *epoch, me, "acquired").await?;
+    }
+    Ok(acquired)
+}
+
+/// Clears the holder where the whole term matches; a carried wait stays. False: it was not this term's any more.
+pub(in crate::store) async fn release(
+    session: &mut Session,
+    term: &TermId,
+    how: Release,
+) -> QueryResult<bool> {
+    let update = Statement::new(
+        "UPDATE lease SET holder = NULL, since = NULL, freed_at = {now_us}
+         WHERE name = ? AND holder = ? AND epoch = ?",
+    );
+    let update = update.bind(term.name.as_str()).bind(term.holder.to_string()).bind(term.epoch.0);
+    if session.execute(update).await? == 0 {
+        return Ok(false);
+    }
+    let what = match how {
+        Release::Free => {
+            end_cooldown(session, term).await?;
+            "released"
+        }
+        Release::CoolDown { wait, failures } => {
+            begin_cooldown(session, term, wait, failures).await?;
+            "released after failures"
+        }
+    };
+    note(session, &term.name, term.epoch.0, term.holder, what).await?;
+    Ok(true)
+}
+
+async fn begin_cooldown(
+    session: &mut Session,
+    term: &TermId,
+    wait: Duration,
+    failures: u32,
+) -> QueryResult<()> {
+    let upsert = Statement::new(
+        "INSERT INTO lease_cooldown (name, process, until, failures)
+         SELECT ?, process, {now_us} + ?, ? FROM lease_instance WHERE incarnation = ?
+         ON CONFLICT (name, process) DO UPDATE SET until = excluded.until, failures = excluded.failures",
+    );
+    let upsert = upsert.bind(term.name.as_str()).bind(micros(wait)).bind(i64::from(failures));
+    session.execute(upsert.bind(term.holder.to_string())).await?;
+    Ok(())
+}
+
+async fn end_cooldown(session: &mut Session, term: &TermId) -> QueryResult<()> {
+    let delete = Statement::new(
+        "DELETE FROM lease_cooldown
+         WHERE name = ? AND process = (SELECT process FROM lease_instance WHERE incarnation = ?)",
+    );
+    session.execute(delete.bind(term.name.as_str()).bind(term.holder.to_string())).await?;
+    Ok(())
+}
+
+/// Adds to the history of one lease.
+async fn note(
+    session: &mut Session,
+    name: &LeaseName,
+    epoch: i64,
+    who: Incarnation,
+    what: &str,
+) -> QueryResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO lease_event (id, at, name, epoch, incarnation, what) VALUES (?, {now_us}, ?, ?, ?, ?)",
+    );
+    let insert = insert.bind(event_id()).bind(name.as_str()).bind(epoch).bind(who.to_string()).bind(what);
+    session.execute(insert).await?;
+    Ok(())
+}
+
+/// Adds to the history of every lease that `who` still has.
+pub(in crate::store) async fn note_all_of(
+    session: &mut Session,
+    who: Incarnation,
+    what: &str,
+) -> QueryResult<()> {
+    let insert = Statement::new(
+        "INSERT INTO lease_event (id, at, name, epoch, incarnation, what)
+         SELECT ? || '-' || name, {now_us}, name, epoch, holder, ? FROM lease WHERE holder = ?",
+    );
+    session.execute(insert.bind(event_id()).bind(what).bind(who.to_string())).await?;
+    Ok(())
+}
+
+fn event_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// A duration as the tables keep it.
+pub(in crate::store) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

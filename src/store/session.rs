@@ -1,0 +1,129 @@
+//! A session with either database: statements, and transactions that are never cut in two.
+
+use diesel::result::Error;
+use diesel::{QueryResult, SqliteConnection};
+use diesel_async::methods::LoadQuery;
+use diesel_async::pooled_connection::bb8::PooledConnection;
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, TransactionManager};
+
+use super::statement::{Dialect, Statement, Typed};
+use super::{postgres, sqlite};
+
+/// A connection to a file.
+pub(super) type SqliteSession = SyncConnectionWrapper<SqliteConnection>;
+
+/// A pooled connection. Given back when dropped; one with a transaction still open is closed instead.
+pub(super) enum Session {
+    Postgres(PooledConnection<'static, AsyncPgConnection>),
+    Sqlite(PooledConnection<'static, SqliteSession>),
+}
+
+/// An async function whose future may move between threads: what [`Session::transaction`] and a fenced transaction
+/// run. Every such function is one; nobody implements it.
+///
+/// The language cannot say yet that the future of an `AsyncFnOnce` is `Send`.
+pub trait Work<T, R>: AsyncFnOnce(T) -> R + FnOnce(T) -> <Self as Work<T, R>>::Running {
+    /// Its future.
+    type Running: Future<Output = R>;
+}
+
+impl<F, T, Running, R> Work<T, R> for F
+where
+    F: AsyncFnOnce(T) -> R + FnOnce(T) -> Running,
+    Running: Future<Output = R>,
+{
+    type Running = Running;
+}
+
+impl Session {
+    fn dialect(&self) -> &'static Dialect {
+        match self {
+            Session::Postgres(_) => &postgres::DIALECT,
+            Session::Sqlite(_) => &sqlite::DIALECT,
+        }
+    }
+
+    /// Whether others may write during our transactions.
+    pub(super) fn has_other_writers(&self) -> bool {
+        matches!(self, Session::Postgres(_))
+    }
+
+    /// Runs a statement and returns how many rows it changed.
+    pub(super) async fn execute(&mut self, statement: Statement) -> QueryResult<usize> {
+        let statement = statement.spoken(self.dialect());
+        match self {
+            Session::Postgres(c) => statement.execute(&mut **c).await,
+            Session::Sqlite(c) => statement.execute(&mut **c).await,
+        }
+    }
+
+    /// Runs a statement and returns its rows, whose columns have the SQL types `ST`.
+    pub(super) async fn load<ST, T>(&mut self, statement: Statement) -> QueryResult<Vec<T>>
+    where
+        T: Send,
+        ST: Send + 'static,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
+    {
+        let statement = statement.spoken(self.dialect()).typed::<ST>();
+        match self {
+            Session::Postgres(c) => statement.load(&mut **c).await,
+            Session::Sqlite(c) => statement.load(&mut **c).await,
+        }
+    }
+
+    /// As [`Session::load`], for a statement that returns at most one row.
+    pub(super) async fn first<ST, T>(&mut self, statement: Statement) -> QueryResult<Option<T>>
+    where
+        T: Send,
+        ST: Send + 'static,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
+    {
+        Ok(self.load::<ST, T>(statement).await?.into_iter().next())
+    }
+
+    /// Opens a transaction; on SQLite as the writer, at once (a later upgrade fails under contention).
+    pub(super) async fn begin(&mut self) -> QueryResult<()> {
+        match self {
+            Session::Postgres(c) => Manager::<AsyncPgConnection>::begin_transaction(&mut **c).await,
+            Session::Sqlite(c) => sqlite::begin_immediate(c).await,
+        }
+    }
+
+    /// Ends the transaction: with a commit if `outcome` is a success.
+    pub(super) async fn end<R, E: From<Error>>(&mut self, outcome: Result<R, E>) -> Result<R, E> {
+        match (outcome, self) {
+            (Ok(value), Session::Postgres(c)) => {
+                Manager::<AsyncPgConnection>::commit_transaction(&mut **c).await?;
+                Ok(value)
+            }
+            (Ok(value), Session::Sqlite(c)) => {
+                Manager::<SqliteSession>::commit_transaction(&mut **c).await?;
+                Ok(value)
+            }
+            // The first error is the one to tell. A connection that cannot roll back is not given back to the pool.
+            (Err(error), Session::Postgres(c)) => {
+                let _ = Manager::<AsyncPgConnection>::rollback_transaction(&mut **c).await;
+                Err(error)
+            }
+            (Err(error), Session::Sqlite(c)) => {
+                let _ = Manager::<SqliteSession>::rollback_transaction(&mut **c).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs `work` in a transaction. Not cancel-safe: only to be called from a task that runs to its end.
+    pub(super) async fn transaction<R, F>(&mut self, work: F) -> QueryResult<R>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
+            + Work<&'r mut Session, QueryResult<R>, Running: Send>
+            + Send,
+    {
+        self.begin().await?;
+        let outcome = work(self).await;
+        self.end(outcome).await
+    }
+}
+
+type Manager<C> = <C as AsyncConnection>::TransactionManager;

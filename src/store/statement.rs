@@ -1,0 +1,159 @@
+//! A statement as SQL text with its values: the one query fragment that both databases run.
+//!
+//! Nearly every statement of this store has a list of rows, an `ON CONFLICT … DO UPDATE … WHERE` or a `RETURNING`,
+//! which diesel's builder cannot say once for both databases. So they are written as SQL, once, and each is run by the
+//! tests on both.
+
+use diesel::backend::Backend;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::serialize::ToSql;
+use diesel::sql_types::{BigInt, Bool, HasSqlType, Nullable, Text};
+use diesel::{QueryResult, RunQueryDsl};
+
+/// A value bound to a `?`.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(Option<String>),
+    Int(Option<i64>),
+    Bool(bool),
+}
+
+macro_rules! value_from {
+    ($($from:ty => |$x:ident| $to:expr;)*) => { $(
+        impl From<$from> for Value {
+            fn from($x: $from) -> Self {
+                $to
+            }
+        }
+    )* };
+}
+
+value_from! {
+    &str => |x| Value::Text(Some(x.to_owned()));
+    String => |x| Value::Text(Some(x));
+    &String => |x| Value::Text(Some(x.clone()));
+    Option<String> => |x| Value::Text(x);
+    &Option<String> => |x| Value::Text(x.clone());
+    Option<&str> => |x| Value::Text(x.map(str::to_owned));
+    i64 => |x| Value::Int(Some(x));
+    Option<i64> => |x| Value::Int(x);
+    bool => |x| Value::Bool(x);
+}
+
+/// Values for one row: `row![did, rkey, 3]`.
+macro_rules! row {
+    ($($x:expr),* $(,)?) => { [$($crate::store::statement::Value::from($x)),*] };
+}
+pub(super) use row;
+
+/// SQL text, its `?`s bound in order.
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    text: String,
+    values: Vec<Value>,
+    /// Lists of rows differ in length, so their texts are not worth a place among the prepared statements.
+    prepared: bool,
+}
+
+impl Statement {
+    /// `text` may hold `?` for a value, one `{rows}` for a list of rows, and the words of a [`Dialect`].
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), values: Vec::new(), prepared: true }
+    }
+
+    /// Binds the next `?`.
+    pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// Puts `(?, …), (?, …)` in the place of `{rows}` and binds them. All `?` before it must be bound already.
+    pub(super) fn rows<const N: usize>(mut self, rows: &[[Value; N]]) -> Self {
+        assert!(!rows.is_empty(), "a list of no rows is no SQL: {}", self.text);
+        let one = format!("({})", ["?"; N].join(","));
+        self.text = self.text.replacen("{rows}", &vec![one; rows.len()].join(","), 1);
+        self.values.extend(rows.iter().flatten().cloned());
+        self.prepared = false;
+        self
+    }
+
+    /// The same in the database's own words.
+    pub(super) fn spoken(mut self, dialect: &Dialect) -> Self {
+        for (word, meaning) in dialect.words {
+            if self.text.contains(word) {
+                self.text = self.text.replace(word, meaning);
+            }
+        }
+        self
+    }
+
+    /// The same, with the types of the columns that it returns.
+    pub(super) fn typed<ST>(self) -> Typed<ST> {
+        Typed(self, std::marker::PhantomData)
+    }
+}
+
+/// What the two databases say differently: `{now_us}`, the database's clock; `{greatest}`, of two numbers; `{bytes}`,
+/// an order of texts by their bytes; `{for_share}`, the fence's lock.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    pub(super) words: [(&'static str, &'static str); 4],
+}
+
+impl<DB> QueryFragment<DB> for Statement
+where
+    DB: Backend + HasSqlType<Text> + HasSqlType<BigInt> + HasSqlType<Bool>,
+    Option<String>: ToSql<Nullable<Text>, DB>,
+    Option<i64>: ToSql<Nullable<BigInt>, DB>,
+    bool: ToSql<Bool, DB>,
+{
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        if !self.prepared {
+            out.unsafe_to_cache_prepared();
+        }
+        let mut values = self.values.iter();
+        for (index, piece) in self.text.split('?').enumerate() {
+            if index > 0 {
+                match values.next().expect("a value is bound to each `?`") {
+                    Value::Text(x) => out.push_bind_param::<Nullable<Text>, _>(x)?,
+                    Value::Int(x) => out.push_bind_param::<Nullable<BigInt>, _>(x)?,
+                    Value::Bool(x) => out.push_bind_param::<Bool, _>(x)?,
+                }
+            }
+            out.push_sql(piece);
+        }
+        assert!(values.next().is_none(), "more values than `?`: {}", self.text);
+        Ok(())
+    }
+}
+
+impl QueryId for Statement {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> RunQueryDsl<C> for Statement {}
+
+/// A statement that returns rows of the SQL types `ST`.
+#[derive(Clone, Debug)]
+pub(super) struct Typed<ST>(Statement, std::marker::PhantomData<ST>);
+
+impl<ST> Query for Typed<ST> {
+    type SqlType = ST;
+}
+
+impl<ST, DB: Backend> QueryFragment<DB> for Typed<ST>
+where
+    Statement: QueryFragment<DB>,
+{
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        self.0.walk_ast(out)
+    }
+}
+
+impl<ST> QueryId for Typed<ST> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<ST, C> RunQueryDsl<C> for Typed<ST> {}

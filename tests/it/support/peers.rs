@@ -1,0 +1,127 @@
+//! The programs of others in `tests/peers`, for one test: a PLC directory and a PDS, and a Jetstream that follows it.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{pds::Pds, ports, supervisor::Supervisor};
+
+/// `$1` is the directory, `$2` is peers.sh, `$3` the options of the PDS.
+const SCRIPT: &str = r#"
+directory=$1 peers=$2
+export TMPDIR=$1 PEERS_PDS_ARGS=$3
+up() { bash "$peers" up "$directory" "$1" >>"$directory/peers.log" 2>&1; }
+down() { bash "$peers" down "$directory" $1 >>"$directory/peers.log" 2>&1; }
+clean_up() {
+    down
+    rm -rf "$directory"
+}
+"#;
+
+/// PLC, PDS, Jetstream and the six others that peers.sh may start.
+const PORTS: u16 = 9;
+const STARTS_MAX: usize = 3;
+
+/// Whether the PDS starts with the accounts and records of `seed.mjs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seed {
+    /// `alice.test`, `bob.test` and the hold `hold01.test`.
+    Accounts,
+    Nothing,
+}
+
+/// Running peers, stopped with the test process at the latest.
+pub(crate) struct Peers {
+    directory: PathBuf,
+    supervisor: Supervisor,
+}
+
+impl Peers {
+    /// Starts them. None, and a line that says so, where `ATCR_TEST_PEERS=skip` leaves the peers out.
+    pub(crate) fn start(seed: Seed) -> Option<Peers> {
+        if std::env::var("ATCR_TEST_PEERS").is_ok_and(|value| value == "skip") {
+            // Not eprintln: what a passing test prints is not shown.
+            std::io::stderr()
+                .write_all(b"left out (ATCR_TEST_PEERS=skip): a test against real peers\n")
+                .unwrap();
+            return None;
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
+        let installed = folder.join("node_modules/@atproto/pds").exists();
+        assert!(
+            installed,
+            "the peers are not installed; install them with:\n    bash tests/peers/install.sh"
+        );
+        let mut log = String::new();
+        for _ in 0..STARTS_MAX {
+            match Peers::attempt(&folder, seed) {
+                Ok(peers) => return Some(peers),
+                Err(what) => log = what,
+            }
+        }
+        panic!("the peers did not start, {STARTS_MAX} times; the last time:\n{log}")
+    }
+
+    /// One attempt on one block of ports; another program may take one of them first.
+    fn attempt(folder: &Path, seed: Seed) -> Result<Peers, String> {
+        let directory = tempfile::Builder::new().prefix("atcr-peers-").tempdir().map(TempDir::keep).unwrap();
+        let supervisor = Supervisor::spawn(SCRIPT, |command| {
+            command.arg(&directory).arg(folder.join("peers.sh"));
+            command.arg(if seed == Seed::Nothing { "--no-seed" } else { "" });
+            command.env("PEERS_PORT_BASE", ports::free_block(PORTS).to_string());
+        });
+        let peers = Peers { directory, supervisor };
+        // The Jetstream follows the PDS, so it comes second.
+        if ["up pds", "up jetstream"].iter().all(|request| peers.supervisor.request(request)) {
+            return Ok(peers);
+        }
+        Err(fs::read_to_string(peers.directory.join("peers.log")).unwrap_or_default())
+    }
+
+    /// The PDS, to write records to and to read them back.
+    pub(crate) fn pds(&self) -> Pds {
+        Pds::new(&self.text("pds", "pds"))
+    }
+
+    /// The PLC directory, for `identity.plc_url`.
+    pub(crate) fn plc_url(&self) -> String {
+        self.text("pds", "plc")
+    }
+
+    /// The Jetstream, for `jetstream.urls`.
+    pub(crate) fn jetstream_url(&self) -> String {
+        self.text("jetstream", "url")
+    }
+
+    /// The DID of a seeded account.
+    pub(crate) fn did(&self, handle: &str) -> String {
+        let state = self.state("pds");
+        let accounts = state["accounts"].as_array().unwrap();
+        let account = accounts.iter().find(|account| account["handle"] == handle);
+        account.and_then(|account| account["did"].as_str()).expect("a seeded account").to_owned()
+    }
+
+    /// Stops one of them, `pds` or `jetstream`. Without its PDS, the PLC directory is gone too, with what it knew.
+    pub(crate) fn stop(&self, name: &str) {
+        assert!(self.supervisor.request(&format!("down {name}")), "peers.sh down {name}");
+    }
+
+    /// Starts one of them again on its old port.
+    pub(crate) fn start_again(&self, name: &str) {
+        assert!(self.supervisor.request(&format!("up {name}")), "peers.sh up {name}");
+    }
+
+    fn text(&self, peer: &str, key: &str) -> String {
+        self.state(peer)[key].as_str().unwrap().to_owned()
+    }
+
+    fn state(&self, peer: &str) -> Value {
+        let file = fs::read(self.directory.join(peer).with_extension("json")).unwrap();
+        serde_json::from_slice(&file).unwrap()
+    }
+}
