@@ -1,3 +1,5 @@
+//! Bytes in, bytes out: no socket.
+
 use proptest::prelude::*;
 
 use super::*;
