@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use atcr_workers::store::{Database, Fencing, Options, Tx, WriteError};
+use atcr_workers::store::{Backend, Database, Fencing, Options, Tx, WriteError};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
 use tokio::sync::oneshot;
 
 use super::fixture::{Fixture, name, registration, trust};
 use super::on_both;
+use super::samples::{present, tag};
 use crate::support::eventually::eventually;
 
 const WITHIN: Duration = Duration::from_secs(30);
@@ -19,6 +20,7 @@ on_both! {
     a_write_of_a_dead_holder_is_refused
     an_untrusted_term_does_not_reach_the_database
     what_fails_inside_is_rolled_back
+    what_the_database_refuses_is_told_and_nothing_is_half_written
     a_dropped_call_is_carried_to_its_end
     without_leases_only_trust_counts
 }
@@ -75,6 +77,36 @@ async fn what_fails_inside_is_rolled_back(fixture: Fixture) {
     write(&fixture.database, &term, "host").await.unwrap();
 }
 
+/// A full disk, as both databases report it: SQLite has ended the transaction by itself by then.
+async fn what_the_database_refuses_is_told_and_nothing_is_half_written(fixture: Fixture) {
+    let term = fixture.term().await;
+    let full = match fixture.database.backend() {
+        Backend::Postgres => {
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN RAISE 'disk is full' USING ERRCODE = 'disk_full'; END $$;
+             CREATE TRIGGER full_disk BEFORE INSERT ON tags EXECUTE FUNCTION fail()"
+        }
+        Backend::Sqlite => {
+            "CREATE TRIGGER full_disk BEFORE INSERT ON tags BEGIN SELECT RAISE(ROLLBACK, 'disk is full'); END"
+        }
+    };
+    fixture.execute(full).await;
+    let work = async |tx: &mut Tx| {
+        tx.save_cursor("v1", "host", 1).await?;
+        tx.apply(&[present("did:plc:user", "t", 1, tag("app", "latest", 1))]).await
+    };
+    for _ in 0..3 {
+        let failed = fixture.database.fenced(&term, work).await.unwrap_err();
+        assert!(matches!(&failed, WriteError::Database(why) if why.contains("disk is full")), "{failed}");
+    }
+    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert!(fixture.database.known_dids().await.unwrap().is_empty());
+    let on = if fixture.database.backend() == Backend::Postgres { " ON tags" } else { "" };
+    fixture.execute(&format!("DROP TRIGGER full_disk{on}")).await;
+    fixture.database.fenced(&term, work).await.unwrap();
+    assert_eq!(fixture.lines("SELECT tag AS line FROM tags").await, ["latest"]);
+}
+
 async fn a_dropped_call_is_carried_to_its_end(fixture: Fixture) {
     let term = fixture.term().await;
     let (database, (go, gone), (begun, begins)) =
@@ -122,7 +154,7 @@ async fn a_claim_waits_for_the_dead_holders_open_transaction() {
     fixture.leases.register(&rival, &[]).await.unwrap();
     let (database, old, (go, gone), (begun, begins)) =
         (fixture.database.clone(), term.clone(), oneshot::channel::<()>(), oneshot::channel::<()>());
-    let write = tokio::spawn(async move {
+    let writing = tokio::spawn(async move {
         let work = async move |tx: &mut Tx| {
             begun.send(()).unwrap();
             gone.await.unwrap();
@@ -143,9 +175,9 @@ async fn a_claim_waits_for_the_dead_holders_open_transaction() {
     .await;
     assert!(!claim.is_finished());
     go.send(()).unwrap();
-    write.await.unwrap().unwrap();
+    writing.await.unwrap().unwrap();
     let claim = claim.await.unwrap().unwrap().expect("the holder is dead");
     assert!(claim.term.epoch > term.id().epoch);
-    let refused = super::fence::write(&fixture.database, &term, "later").await;
+    let refused = write(&fixture.database, &term, "later").await;
     assert!(matches!(refused, Err(WriteError::Stale(_))), "{refused:?}");
 }
