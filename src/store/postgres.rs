@@ -9,7 +9,7 @@ use diesel_async::pooled_connection::bb8::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::OpenError;
@@ -87,8 +87,15 @@ impl Sessions {
 
     /// One session, with its settings made and asserted.
     pub(super) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        let bad = |error: &tokio_postgres::Error| ConnectionError::BadConnection(chain(error));
-        let (client, connection) = self.config.connect(self.tls.clone()).await.map_err(|e| bad(&e))?;
+        let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(chain(&error));
+        let connected = match self.config.connect(self.tls.clone()).await {
+            Err(error) if self.config.get_ssl_mode() == SslMode::Prefer && is_tls(&error) => {
+                tracing::warn!("{}; connecting without TLS, as sslmode=prefer asks for", chain(&error));
+                self.config.clone().ssl_mode(SslMode::Disable).connect(self.tls.clone()).await
+            }
+            connected => connected,
+        };
+        let (client, connection) = connected.map_err(bad)?;
         let mut session = AsyncPgConnection::try_from_client_and_connection(client, connection).await?;
         let settings = format!(
             "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on;
@@ -117,6 +124,12 @@ fn tls() -> Result<MakeRustlsConnect, OpenError> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+/// Whether TLS itself failed: the certificate of a server that made its own, as distributions set it up, for one.
+fn is_tls(error: &tokio_postgres::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.and_then(|cause| cause.get_ref()).is_some_and(|cause| cause.is::<rustls::Error>())
 }
 
 /// An error with its causes: tokio-postgres says only "db error" by itself.

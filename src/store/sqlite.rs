@@ -10,7 +10,7 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfi
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::error::OpenError;
 use super::session::SqliteSession;
@@ -30,6 +30,9 @@ pub(super) const DIALECT: Dialect = Dialect {
 /// another process's renewal took 1.4 s at the 99th percentile, with this gap 10 ms. At half of it the handler's sleeps
 /// begin to miss the gap; at double, half of the throughput of small batches is gone for nothing.
 const BATCH_GAP: Duration = Duration::from_millis(20);
+
+/// Short against any busy time, long against the cost of opening a file.
+const CONNECT_POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// How a connection syncs: a batch that a power cut takes back is replayed from its cursor, an epoch is not.
 #[derive(Clone, Copy)]
@@ -60,12 +63,25 @@ pub(super) fn pool(path: &Path, size: u32, busy: Duration, sync: Sync) -> Pool<S
         .connection_timeout(busy)
         .idle_timeout(None)
         .max_lifetime(None)
+        .retry_connection(false)
         .build_unchecked(manager)
 }
 
-/// One connection. `busy` comes first, so that the other settings wait for a writer, too.
+/// One connection. Of several processes that make a new file at once, some are told that it is locked, without any wait
+/// of SQLite's own; so all failures are tried again for a while.
 pub(super) async fn connect(path: String, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
-    let mut session = SqliteSession::establish(&path).await?;
+    let give_up = Instant::now() + busy / 2;
+    loop {
+        match connect_once(&path, busy, sync).await {
+            Err(_) if Instant::now() < give_up => sleep(CONNECT_POLL_EVERY).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The busy timeout comes first, so that the other settings wait for a writer, too.
+async fn connect_once(path: &str, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
+    let mut session = SqliteSession::establish(path).await?;
     let sync = match sync {
         Sync::Normal => "NORMAL",
         Sync::Full => "FULL",

@@ -4,5 +4,6 @@
 mod peers;
 mod postgres;
 mod process;
+mod store;
 mod style;
 mod support;

@@ -1,0 +1,37 @@
+//! The store on both databases: the same claims, a fresh and migrated database for each.
+
+mod fence;
+mod fixture;
+mod history;
+mod identity;
+mod index;
+mod leases;
+mod migrations;
+mod samples;
+mod stats;
+
+/// One test per claim and database. A claim is an `async fn(Fixture)`.
+macro_rules! on_both {
+    ($($claim:ident)*) => {
+        mod sqlite {
+            use crate::store::fixture::Fixture;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $claim() {
+                    super::$claim(Fixture::sqlite().await).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            use crate::store::fixture::Fixture;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $claim() {
+                    super::$claim(Fixture::postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+use on_both;

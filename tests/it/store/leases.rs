@@ -1,0 +1,150 @@
+//! The leases in the database: the suite that any lease store must pass, and what only a database can show.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use leased_actors::lease::{LeaseName, LeaseStore, Release, Renewal};
+
+use super::fixture::{Fixture, name, registration};
+use super::on_both;
+
+mod suite_on_sqlite {
+    use super::*;
+
+    async fn fresh() -> leased_actors::testing::Store {
+        Arc::new(Fixture::sqlite().await)
+    }
+
+    leased_actors::lease_store_suite!(fresh);
+}
+
+mod suite_on_postgres {
+    use super::*;
+
+    async fn fresh() -> leased_actors::testing::Store {
+        Arc::new(Fixture::postgres().await)
+    }
+
+    leased_actors::lease_store_suite!(fresh);
+}
+
+on_both! {
+    a_carried_wait_outlives_claims_and_releases
+    nobody_claims_a_paused_lease
+    every_acquire_and_its_end_is_in_the_history
+    an_epoch_is_at_least_the_databases_clock
+    the_list_tells_the_states_apart
+}
+
+async fn a_carried_wait_outlives_claims_and_releases(fixture: Fixture) {
+    let first = fixture.acquire().await;
+    assert_eq!(first.wait, Duration::ZERO);
+    fixture.leases.release(&first.term, Release::Free).await.unwrap();
+    let at = unix_ms() * 1000 + 600_000_000;
+    fixture.execute(&format!("UPDATE lease SET start_not_before = {at}")).await;
+    for _ in 0..2 {
+        let claim = fixture.acquire().await;
+        assert!(claim.wait > Duration::from_secs(500), "{:?}", claim.wait);
+        assert!(claim.wait <= Duration::from_secs(600), "{:?}", claim.wait);
+        fixture.leases.release(&claim.term, Release::Free).await.unwrap();
+    }
+}
+
+async fn nobody_claims_a_paused_lease(fixture: Fixture) {
+    let me = registration();
+    fixture.leases.register(&me, &[name()]).await.unwrap();
+    fixture.execute("INSERT INTO lease_wish (name, paused) VALUES ('work', TRUE)").await;
+    assert!(fixture.leases.claim(&name(), me.incarnation).await.unwrap().is_none());
+    let Renewal::Alive(world) = fixture.leases.renew(me.incarnation).await.unwrap() else { panic!("dead") };
+    assert!(world.leases[0].paused);
+    fixture.execute("UPDATE lease_wish SET paused = FALSE").await;
+    assert!(fixture.leases.claim(&name(), me.incarnation).await.unwrap().is_some());
+}
+
+async fn every_acquire_and_its_end_is_in_the_history(fixture: Fixture) {
+    let released = fixture.acquire().await.term;
+    fixture.leases.release(&released, Release::Free).await.unwrap();
+    let failed = fixture.acquire().await.term;
+    let how = Release::CoolDown { wait: Duration::from_secs(1), failures: 1 };
+    fixture.leases.release(&failed, how).await.unwrap();
+    let expired = fixture.acquire().await.term;
+    assert!(fixture.leases.declare_dead(expired.holder, 0).await.unwrap());
+    let left = fixture.acquire().await.term;
+    fixture.leases.depart(left.holder).await.unwrap();
+    let events = fixture
+        .lines("SELECT CAST(epoch AS TEXT) || ' ' || what AS line FROM lease_event ORDER BY epoch, what")
+        .await;
+    let of = |epoch, what| format!("{epoch} {what}");
+    let expected = [
+        of(released.epoch, "acquired"),
+        of(released.epoch, "released"),
+        of(failed.epoch, "acquired"),
+        of(failed.epoch, "released after failures"),
+        of(expired.epoch, "acquired"),
+        of(expired.epoch, "expired"),
+        of(left.epoch, "acquired"),
+        of(left.epoch, "left"),
+    ];
+    assert_eq!(events, expected);
+}
+
+async fn an_epoch_is_at_least_the_databases_clock(fixture: Fixture) {
+    let before = unix_ms();
+    let claim = fixture.acquire().await;
+    assert!(claim.term.epoch.0 >= before && claim.term.epoch.0 < before + 600_000, "{}", claim.term);
+    // A clock that was set back must not bring epochs back.
+    fixture.leases.release(&claim.term, Release::Free).await.unwrap();
+    fixture.execute("UPDATE lease SET epoch = 4000000000000").await;
+    assert_eq!(fixture.acquire().await.term.epoch.0, 4_000_000_000_001);
+}
+
+async fn the_list_tells_the_states_apart(fixture: Fixture) {
+    let me = registration();
+    let names = ["cooling", "draining", "free", "orphaned", "paused", "running", "waiting"];
+    let names: Vec<LeaseName> = names.iter().map(|name| name.parse().unwrap()).collect();
+    fixture.leases.register(&me, &names).await.unwrap();
+    let [cooling, _, _, orphaned, _, running, waiting] = &names[..] else { panic!() };
+    let term = fixture.leases.claim(cooling, me.incarnation).await.unwrap().unwrap().term;
+    let how = Release::CoolDown { wait: Duration::from_secs(60), failures: 1 };
+    fixture.leases.release(&term, how).await.unwrap();
+    fixture.leases.claim(running, me.incarnation).await.unwrap().unwrap();
+    fixture.leases.claim(waiting, me.incarnation).await.unwrap().unwrap();
+    fixture.execute("UPDATE lease SET start_not_before = 9000000000000000 WHERE name = 'waiting'").await;
+    fixture
+        .execute("INSERT INTO lease_wish (name, paused, desired_holder) VALUES ('paused', TRUE, 'x')")
+        .await;
+    let (dead, draining) = (registration(), registration());
+    for other in [&dead, &draining] {
+        fixture.leases.register(other, &[]).await.unwrap();
+    }
+    fixture.leases.claim(orphaned, dead.incarnation).await.unwrap().unwrap();
+    assert!(fixture.leases.declare_dead(dead.incarnation, 0).await.unwrap());
+    fixture.leases.claim(&names[1], draining.incarnation).await.unwrap().unwrap();
+    let drain = format!(
+        "UPDATE lease_instance SET state = 'draining' WHERE incarnation = '{}'",
+        draining.incarnation
+    );
+    fixture.execute(&drain).await;
+
+    let list = fixture.leases.list().await.unwrap();
+    let states: Vec<_> = list.iter().map(|lease| (lease.name.as_str(), lease.state)).collect();
+    let expected = [
+        ("cooling", "cooling"),
+        ("draining", "stopping"),
+        ("free", "free"),
+        ("orphaned", "free"),
+        ("paused", "paused"),
+        ("running", "running"),
+        ("waiting", "waiting"),
+    ];
+    assert_eq!(states, expected);
+    assert!(list[3].holder.is_none() && list[3].since.is_none(), "the dead hold nothing");
+    assert_eq!(list[4].desired.as_deref(), Some("x"));
+    let since = chrono::DateTime::parse_from_rfc3339(list[5].since.as_ref().unwrap()).unwrap();
+    assert!((since.timestamp_millis() - unix_ms()).abs() < 600_000, "{since}");
+}
+
+fn unix_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since_epoch.as_millis()).unwrap()
+}
