@@ -48,9 +48,23 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     Ok(workers)
 }
 
+/// Workers that the settings enable and this version does not have yet: said once at start, so that nobody waits for
+/// what does not come.
+pub fn missing(settings: &Settings) -> Vec<&'static str> {
+    let wanted = [
+        ("backfill", settings.backfill.enabled),
+        ("labeler", settings.labeler.did.is_some()),
+        ("webhooks", settings.webhooks.enabled),
+        ("cleanup", true),
+        ("billing", settings.billing.stripe_secret_key.is_some()),
+        ("hold-health", settings.hold_health.enabled),
+    ];
+    wanted.into_iter().filter_map(|(name, wanted)| wanted.then_some(name)).collect()
+}
+
 fn jetstream(settings: &Settings, database: &Database) -> Result<ingest::Jetstream, SetUpError> {
     let (stream, network) = (&settings.jetstream, &settings.network);
-    let host = |url: &crate::settings::WsUrl| connect::Host::parse(url.as_str(), network.allow_loopback);
+    let host = |url: &crate::settings::WsUrl| connect::Host::parse(url.as_str());
     let follow = connect::Config {
         hosts: stream.urls.iter().map(host).collect::<Result<_, _>>()?,
         collections: Collection::ALL.iter().map(|collection| collection.nsid().to_owned()).collect(),

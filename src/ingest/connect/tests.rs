@@ -133,7 +133,7 @@ impl CursorSource for Positions {
 
 fn config(hosts: &[&FakeHost]) -> Config {
     let millis = Duration::from_millis;
-    let address = |host: &&FakeHost| Host::parse(&format!("ws://{}/subscribe", host.key), true).unwrap();
+    let address = |host: &&FakeHost| Host::parse(&format!("ws://{}/subscribe", host.key)).unwrap();
     Config {
         hosts: hosts.iter().map(address).collect(),
         collections: vec!["io.atcr.tag".into()],

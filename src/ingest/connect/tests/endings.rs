@@ -77,9 +77,9 @@ async fn every_way_that_a_connection_ends_is_counted_by_its_reason_and_followed_
     let mut config = config(&hosts.iter().chain([&good]).collect::<Vec<_>>());
     config.connect_timeout = Duration::from_millis(300);
     let plain = FakeHost::start(|_, stream| answer(stream, "HTTP/1.1 400 Bad Request\r\n\r\n")).await;
-    config.hosts.insert(0, Host::parse(&format!("wss://{}/", plain.key), false).unwrap());
-    config.hosts.insert(0, Host::parse("ws://127.0.0.1:1/", true).unwrap());
-    config.hosts.insert(0, Host::parse("ws://no-such-host.invalid/", true).unwrap());
+    config.hosts.insert(0, Host::parse(&format!("wss://{}/", plain.key)).unwrap());
+    config.hosts.insert(0, Host::parse("ws://127.0.0.1:1/").unwrap());
+    config.hosts.insert(0, Host::parse("ws://no-such-host.invalid/").unwrap());
 
     let mut following = Following::start(config);
     assert_eq!(following.process().await.0, good.key);
