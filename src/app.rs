@@ -198,7 +198,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
             }
         });
     }
-    beside.spawn(metrics::fold(recorder));
+    beside.spawn(metrics::fold(recorder, stop.clone()));
     Ok(Begun { supervision, beside, stop })
 }
 
@@ -246,7 +246,7 @@ async fn work(begun: Begun, mut signals: Signals) -> Exit {
     };
     stop.cancel();
     // What a reader of the page is waiting for may end; what hangs is cut.
-    let _ = timeout(GOODBYE, beside.join_next()).await;
+    let _ = timeout(GOODBYE, async { while beside.join_next().await.is_some() {} }).await;
     beside.shutdown().await;
     exit_of(&ended)
 }
