@@ -3,6 +3,7 @@
 //! Each row of a record's own table is a function of that record's latest version alone, so rows are replaced, never
 //! merged, and the order of arrival cannot show.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
@@ -75,11 +76,13 @@ async fn within_limit<'a>(
     let mut over = HashSet::new();
     for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
         let author = (&change.did, change.collection);
-        if !room.contains_key(&author) {
-            let count = queries::records::count(session, change.did.as_str(), change.collection).await?;
-            room.insert(author, RECORDS_PER_AUTHOR_MAX.saturating_sub(count));
-        }
-        let room = room.entry(author).or_default();
+        let room = match room.entry(author) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let count = queries::records::count(session, change.did.as_str(), change.collection).await?;
+                unknown.insert(RECORDS_PER_AUTHOR_MAX.saturating_sub(count))
+            }
+        };
         if *room == 0 {
             over.insert(owned_key(change));
         }
