@@ -1,1 +1,257 @@
-//! Placeholder.
+//! The one place that knows everything: settings -> database -> workers -> supervisor, and back again at the end.
+
+mod unleased;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use leased_actors::clock::Clock;
+use leased_actors::lease::{LeaseStore, ProcessId};
+use leased_actors::memory::MemoryStore;
+use leased_actors::shutdown::Report;
+use leased_actors::supervisor::{self, Setup, Supervision, SupervisorFailed};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::settings::{Listen, Settings};
+use crate::signals::Signals;
+use crate::status::{self, Shown};
+use crate::store::{Database, Fencing, MigrateError, OpenError, Options, SqlLeases};
+use crate::{metrics, workers};
+
+/// How the process ends. The numbers are the interface to systemd, Kubernetes and the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Stopped, and every release was acknowledged.
+    Stopped = 0,
+    /// A machine, a database or a network failed: a restart may help.
+    Failed = 1,
+    /// Stopped, but a lease was left to expire.
+    LeftToExpire = 75,
+    /// The settings are wrong: a restart cannot help.
+    Settings = 78,
+    /// A second signal.
+    Insisted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why the process could not begin. Its text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    exit: Exit,
+    text: String,
+}
+
+impl Refusal {
+    /// A restart may help.
+    pub(crate) fn failed(text: impl ToString) -> Self {
+        Self { exit: Exit::Failed, text: text.to_string() }
+    }
+
+    /// A restart cannot help.
+    pub(crate) fn settings(text: impl ToString) -> Self {
+        Self { exit: Exit::Settings, text: text.to_string() }
+    }
+
+    /// The exit code that goes with it.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Url { .. } => Self::settings(error),
+            OpenError::Connect(_) => Self::failed(error),
+        }
+    }
+}
+
+impl From<MigrateError> for Refusal {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Newer(_) => Self::settings(error),
+            MigrateError::Database(_) => Self::failed(error),
+        }
+    }
+}
+
+/// Opens the database of the settings.
+///
+/// # Errors
+/// If the address cannot be read, or the database does not answer.
+pub async fn open(settings: &Settings) -> Result<Database, Refusal> {
+    let timing = settings.leases.timing(settings.backend());
+    let database = &settings.database;
+    let options = Options {
+        url: database.url.reveal(),
+        direct_url: database.direct_url.as_ref().map(|url| url.reveal().to_owned()),
+        max_connections: database.max_connections,
+        renew_timeout: timing.renew_timeout,
+        stop_within: timing.stop_within,
+        fencing: if settings.leases.enabled { Fencing::Leased } else { Fencing::Unleased },
+    };
+    Ok(Database::open(&options).await?)
+}
+
+/// A command that only reads found no schema, or an old one.
+pub(crate) fn not_migrated() -> Refusal {
+    Refusal::failed(
+        "the database lacks this version's schema: start an instance, or run `atcr-workers migrate`",
+    )
+}
+
+/// The life of the process: begin, work until told to stop, and end in order.
+///
+/// # Errors
+/// If it could not begin.
+pub async fn run(settings: Settings) -> Result<Exit, Refusal> {
+    let mut signals = Signals::install().map_err(Refusal::failed)?;
+    if settings.network.allow_loopback {
+        tracing::warn!(
+            "network.allow_loopback is on: strangers' addresses may lead to this machine. For tests only"
+        );
+    }
+    let begun = tokio::select! {
+        begun = begin(&settings) => begun?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before anything had begun");
+            return Ok(Exit::Stopped);
+        }
+    };
+    Ok(work(begun, signals).await)
+}
+
+/// What runs between the beginning and the end.
+struct Begun {
+    supervision: Supervision,
+    beside: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
+    let recorder = metrics::install().map_err(Refusal::failed)?;
+    let database = open(settings).await?;
+    let applied = database.migrate().await?;
+    if !applied.is_empty() {
+        tracing::info!(migrations = ?applied, "database migrated");
+    }
+    let listener = listen(settings).await?;
+    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let workers = workers::leased(settings, &database).map_err(Refusal::settings)?;
+    let (clock, store) = leases(settings, &database).await?;
+    let setup = Setup {
+        process: ProcessId::new(),
+        label: settings.instance.label.clone(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        admin_address: address.map(|address| address.to_string()),
+        timing: settings.leases.timing(settings.backend()),
+        clock,
+        on_overdue: Arc::new(end_at_once),
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        label = setup.label,
+        process = %setup.process,
+        admin.address = setup.admin_address,
+        leased = settings.leases.enabled,
+        workers = workers.iter().map(|worker| worker.name().to_string()).collect::<Vec<_>>().join(","),
+        "atcr-workers begins"
+    );
+    let missing = workers::missing(settings);
+    if !missing.is_empty() {
+        tracing::info!(workers = missing.join(","), "enabled in the settings, but not in this version yet");
+    }
+    let supervision = supervisor::start(setup, store, workers).await.map_err(Refusal::failed)?;
+    let (stop, mut beside) = (CancellationToken::new(), JoinSet::new());
+    if let Some(listener) = listener {
+        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot() };
+        let stop = stop.clone();
+        beside.spawn(async move {
+            if let Err(error) = status::serve(listener, shown, stop).await {
+                tracing::error!(%error, "the status page failed; the workers go on");
+            }
+        });
+    }
+    beside.spawn(metrics::fold(recorder));
+    Ok(Begun { supervision, beside, stop })
+}
+
+async fn listen(settings: &Settings) -> Result<Option<TcpListener>, Refusal> {
+    let listen = settings.admin.listen;
+    let named = match listen {
+        Listen::At(address) => address.to_string(),
+        Listen::Auto => "auto: the ports 9464 to 9479 of 127.0.0.1".to_owned(),
+        Listen::Off => "off".to_owned(),
+    };
+    status::bind(listen).await.map_err(|error| {
+        Refusal::failed(format!(
+            "admin.listen ({named}): {error}; free the port, choose another, or set it to \"\""
+        ))
+    })
+}
+
+async fn leases(settings: &Settings, database: &Database) -> Result<(Clock, Arc<dyn LeaseStore>), Refusal> {
+    let clock = Clock::boottime();
+    if settings.leases.enabled {
+        return Ok((clock, Arc::new(SqlLeases::new(database.clone()))));
+    }
+    unleased::refuse_beside_another(database, &clock, settings.leases.timing(settings.backend()).ttl).await?;
+    tracing::warn!("leases.enabled is off: no other instance may be started on this database");
+    Ok((clock.clone(), Arc::new(MemoryStore::new(clock))))
+}
+
+/// Works until a signal or the supervisor's own end; then every worker stops, every lease is released, and each
+/// acknowledgement is waited for.
+async fn work(begun: Begun, mut signals: Signals) -> Exit {
+    let Begun { mut supervision, mut beside, stop } = begun;
+    let ended = tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping: workers, then leases; a second signal ends at once");
+            supervision.shut_down();
+            tokio::select! {
+                ended = supervision.ended() => ended,
+                signal = signals.next() => {
+                    tracing::warn!(signal, "second signal: ending at once; leases are left to expire");
+                    return Exit::Insisted;
+                }
+            }
+        }
+        ended = supervision.ended() => ended,
+    };
+    stop.cancel();
+    beside.shutdown().await;
+    exit_of(&ended)
+}
+
+fn exit_of(ended: &Result<Report, SupervisorFailed>) -> Exit {
+    match ended {
+        Ok(report) if report.is_clean() => {
+            tracing::info!(%report, "stopped");
+            Exit::Stopped
+        }
+        Ok(report) => {
+            tracing::error!(%report, "stopped, but a lease was left to expire");
+            Exit::LeftToExpire
+        }
+        Err(failed) => {
+            tracing::error!(%failed, "ending");
+            Exit::Failed
+        }
+    }
+}
+
+/// Called on the watchdog's own thread, when the runtime may be stuck: nothing here waits for it.
+fn end_at_once(term: &leased_actors::lease::TermId) {
+    tracing::error!(%term, "the worker did not stop in time: ending the process");
+    std::process::exit(Exit::Failed as i32);
+}

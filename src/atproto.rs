@@ -6,7 +6,9 @@
 
 pub mod change;
 pub mod did;
+pub mod guard;
 pub mod handle;
+pub mod identity;
 pub mod records;
 pub mod tid;
 pub mod times;

@@ -1,6 +1,89 @@
-//! The `jetstream` worker. An event walks: connect -> decode -> project -> write.
+//! The `jetstream` worker: follows the network's event stream and keeps the registry's index.
+//!
+//! An event walks: [`connect`] -> [`decode`] -> [`project`] -> [`write`]. Beside the stream, [`resolve`] asks who the
+//! authors are. The stream never waits for it.
 
 pub mod connect;
 pub mod decode;
+pub mod known;
+pub mod meters;
 pub mod project;
+pub mod resolve;
 pub mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use leased_actors::lease::{Effects, LeaseName};
+use leased_actors::worker::{Context, Worker, WorkerError};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use self::connect::{CursorSource, QUEUE_BYTES, QUEUE_FRAMES, Saved, follow, queue};
+use self::write::Writer;
+use crate::atproto::identity::Resolver;
+use crate::store::{Database, ReadError};
+
+/// The v1 wire, as positions are kept by it.
+const WIRE: &str = "v1";
+
+/// The worker.
+pub struct Jetstream {
+    /// Where the index is.
+    pub database: Database,
+    /// How to follow the stream.
+    pub follow: connect::Config,
+    /// Who knows identities.
+    pub resolver: Arc<Resolver>,
+}
+
+/// The positions in the database: what was read and not committed is read again.
+struct Positions(Database);
+
+impl CursorSource for Positions {
+    type Error = ReadError;
+
+    async fn saved(&self) -> Result<Vec<Saved>, ReadError> {
+        let cursors = self.0.cursors(WIRE).await?;
+        Ok(cursors.into_iter().map(|(host, time_us)| Saved { host, time_us }).collect())
+    }
+}
+
+#[async_trait]
+impl Worker for Jetstream {
+    fn name(&self) -> LeaseName {
+        "jetstream".parse().expect("the name is good")
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Fenced
+    }
+
+    /// Three tasks: the connection, the writer, the resolver. All end with the first, and all are joined; a dropped
+    /// call aborts them, and a transaction under way is carried to its end by the store.
+    async fn run(&self, context: Context) -> Result<(), WorkerError> {
+        let (sender, frames) = queue(QUEUE_FRAMES, QUEUE_BYTES);
+        let due = Arc::new(Notify::new());
+        let stop = context.stop.child_token();
+        let inner = Context { term: context.term, stop: stop.clone() };
+        let mut tasks: JoinSet<Result<(), WorkerError>> = JoinSet::new();
+
+        let (config, positions) = (self.follow.clone(), Positions(self.database.clone()));
+        let connection = stop.clone();
+        tasks.spawn(async move {
+            follow(config, positions, sender, connection).await;
+            Ok(())
+        });
+        let writer = Writer::new(self.database.clone(), inner.clone(), WIRE, due.clone());
+        tasks.spawn(writer.run(frames));
+        tasks.spawn(resolve::run(self.database.clone(), self.resolver.clone(), inner, due));
+
+        let mut outcome = Ok(());
+        while let Some(ended) = tasks.join_next().await {
+            stop.cancel();
+            let ended = ended.map_err(WorkerError::from).and_then(|result| result);
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}

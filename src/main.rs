@@ -1,3 +1,39 @@
-//! The life of the process.
+//! The life of the process on one screen.
 
-fn main() {}
+use std::process::ExitCode;
+
+use atcr_workers::app::{self, Exit};
+use atcr_workers::cli::{self, Cli, Command};
+use atcr_workers::settings::{Settings, environment};
+use atcr_workers::telemetry;
+
+fn main() -> ExitCode {
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let settings = match Settings::load(cli.settings.as_deref(), environment()) {
+        Ok(settings) => settings,
+        Err(error) => return cli::refuse(&error, Exit::Settings),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return cli::refuse(&error, Exit::Failed),
+    };
+    let exit = runtime.block_on(act(cli, settings));
+    // Not by a return: a thread that is stuck in the kernel must not hold the process.
+    std::process::exit(exit as i32);
+}
+
+async fn act(cli: Cli, settings: Settings) -> Exit {
+    let outcome = match cli.command.unwrap_or(Command::Run) {
+        Command::Run => match telemetry::init(&settings.telemetry) {
+            Ok(()) => app::run(settings).await,
+            Err(error) => return cli::say(&error, Exit::Settings),
+        },
+        Command::Leases { json } => cli::leases::run(&settings, json).await,
+        Command::Migrate { check } => cli::migrate::run(&settings, check).await,
+        Command::Settings { json } => cli::settings::run(&settings, json),
+    };
+    outcome.unwrap_or_else(|refusal| cli::say(&refusal, refusal.exit()))
+}

@@ -129,9 +129,9 @@ impl Database {
         }
     }
 
-    /// Up to where (microseconds) the stream of `host` on this wire is in the index.
-    pub async fn cursor(&self, wire: &str, host: &str) -> Result<Option<i64>, ReadError> {
-        Ok(queries::cursors::get(&mut self.session().await?, wire, host).await?)
+    /// Up to where (microseconds) the stream of each host on this wire is in the index.
+    pub async fn cursors(&self, wire: &str) -> Result<Vec<(String, i64)>, ReadError> {
+        Ok(queries::cursors::all(&mut self.session().await?, wire).await?)
     }
 
     /// Every account that has a row, in no order.

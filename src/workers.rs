@@ -1,1 +1,101 @@
-//! Placeholder.
+//! THE TABLE: each worker with its lease, or the sentence why it has none.
+//!
+//! | worker | lease | effects | runs if |
+//! |---|---|---|---|
+//! | `jetstream` | yes | fenced | `jetstream.enabled` |
+
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+
+use leased_actors::worker::Worker;
+
+use crate::atproto::Collection;
+use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
+use crate::atproto::identity::{Dns, Resolver};
+use crate::ingest::{self, connect};
+use crate::settings::Settings;
+use crate::store::Database;
+
+/// Requests at one stranger's host at once.
+const PER_HOST: usize = 2;
+
+/// Why the workers could not be put together. A restart cannot help, except with [`SetUpError::Dns`].
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// An address of the stream.
+    #[error("jetstream.urls: {0}")]
+    Stream(#[from] connect::BadAddress),
+    /// The client for strangers' addresses.
+    #[error("set up the client for outgoing requests: {0}")]
+    Client(#[from] GuardError),
+    /// The system's resolver.
+    #[error("read the system's name servers: {0}")]
+    Dns(String),
+    /// A name that leads nowhere.
+    #[error("network.test_hosts = {0:?}: expected an address with a port that this machine can resolve")]
+    TestHosts(String),
+}
+
+/// Every worker that the settings enable, to be run under the lease of its name.
+///
+/// # Errors
+/// If one of them cannot be put together.
+pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Worker>>, SetUpError> {
+    let mut workers: Vec<Arc<dyn Worker>> = Vec::new();
+    if settings.jetstream.enabled {
+        workers.push(Arc::new(jetstream(settings, database)?));
+    }
+    Ok(workers)
+}
+
+/// Workers that the settings enable and this version does not have yet: said once at start, so that nobody waits for
+/// what does not come.
+pub fn missing(settings: &Settings) -> Vec<&'static str> {
+    let wanted = [
+        ("backfill", settings.backfill.enabled),
+        ("labeler", settings.labeler.did.is_some()),
+        ("webhooks", settings.webhooks.enabled),
+        ("cleanup", true),
+        ("billing", settings.billing.stripe_secret_key.is_some()),
+        ("hold-health", settings.hold_health.enabled),
+    ];
+    wanted.into_iter().filter_map(|(name, wanted)| wanted.then_some(name)).collect()
+}
+
+fn jetstream(settings: &Settings, database: &Database) -> Result<ingest::Jetstream, SetUpError> {
+    let (stream, network) = (&settings.jetstream, &settings.network);
+    let host = |url: &crate::settings::WsUrl| connect::Host::parse(url.as_str());
+    let follow = connect::Config {
+        hosts: stream.urls.iter().map(host).collect::<Result<_, _>>()?,
+        collections: Collection::ALL.iter().map(|collection| collection.nsid().to_owned()).collect(),
+        rewind: stream.rewind,
+        idle_limit: stream.idle_limit,
+        connect_timeout: connect::CONNECT_TIMEOUT,
+        message_bytes_max: connect::MESSAGE_BYTES_MAX,
+        backoff: connect::Backoff::default(),
+        user_agent: network.user_agent.clone(),
+    };
+    Ok(ingest::Jetstream { database: database.clone(), follow, resolver: Arc::new(resolver(settings)?) })
+}
+
+fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {
+    let network = &settings.network;
+    let test_hosts = match &network.test_hosts {
+        None => None,
+        Some(named) => {
+            let mut found = (named.host.as_str(), named.port).to_socket_addrs().ok();
+            let first = found.as_mut().and_then(Iterator::next);
+            Some(first.ok_or_else(|| SetUpError::TestHosts(format!("{}:{}", named.host, named.port)))?)
+        }
+    };
+    let guard = GuardSettings {
+        allow_loopback: network.allow_loopback,
+        test_hosts,
+        user_agent: network.user_agent.clone(),
+        timeout: network.timeout,
+        per_host: PER_HOST,
+    };
+    let dns = Dns::new().map_err(SetUpError::Dns)?;
+    let (guarded, operator) = (Guarded::new(guard.clone())?, Guarded::trusting(guard)?);
+    Ok(Resolver::new(guarded, operator, settings.identity.plc_url.as_str(), Arc::new(dns)))
+}

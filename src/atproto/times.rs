@@ -1,5 +1,7 @@
 //! The one form that times have behind the edge.
 
+use std::time::SystemTime;
+
 use chrono::DateTime;
 
 /// Microseconds since the Unix epoch, UTC.
@@ -7,6 +9,12 @@ use chrono::DateTime;
 pub struct Micros(pub i64);
 
 impl Micros {
+    /// The present time by this machine's wall clock: for judging and showing, never for leases.
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+
     /// Reads a record's datetime (RFC 3339; a zone is required). `None` for anything that is not a time after the epoch:
     /// year 0 and the zero time of Go are placeholders, not dates.
     ///

@@ -85,11 +85,11 @@ pub async fn follow<C: CursorSource>(config: Config, cursors: C, out: FrameSende
     let tls = dial::tls_config();
     let mut follower = Follower { config, cursors, out, stop, tls, rotation, another_from };
     let reason = loop {
-        let (reason, wait) = follower.one().await;
-        if let Some(reason) = reason {
-            break reason;
-        }
-        if let Some(reason) = follower.pause(wait).await {
+        let next = match follower.one().await {
+            Ok(wait) => follower.pause(wait).await,
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = next {
             break reason;
         }
     };
@@ -109,18 +109,15 @@ struct Follower<C> {
 }
 
 impl<C: CursorSource> Follower<C> {
-    /// One attempt, and the connection it leads to. Tells why all is over, or how long to wait before the next.
-    async fn one(&mut self) -> (Option<Reason>, Duration) {
+    /// One attempt, and the connection it leads to. Tells how long to wait before the next, or why there is none.
+    async fn one(&mut self) -> Result<Duration, Reason> {
         let host = self.config.hosts[self.rotation.current()].clone();
         let meters = Meters::of(host.key());
-        let saved = match self.positions().await {
-            Ok(saved) => saved,
-            Err(reason) => return (Some(reason), Duration::ZERO),
-        };
+        let saved = self.positions().await?;
         let cursor = resume_from(host.key(), &saved, self.config.rewind);
         let dialled = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return (Some(Reason::Stopped), Duration::ZERO),
+            () = self.stop.cancelled() => return Err(Reason::Stopped),
             dialled = dial::dial(&host, cursor, &self.config, &self.tls) => dialled,
         };
         let outcome = match dialled {
@@ -129,11 +126,10 @@ impl<C: CursorSource> Follower<C> {
                 meters.connected.set(1.0);
                 tracing::info!(host = %host.key(), cursor, "connected to the stream");
                 let ended = self.session(socket, &host, &meters).await;
-                let outcome = self.outcome(&ended);
                 if ended.reason.is_final() {
-                    return (Some(ended.reason), Duration::ZERO);
+                    return Err(ended.reason);
                 }
-                outcome
+                self.outcome(&ended)
             }
             Err(error) => {
                 meters.connect(error.kind());
@@ -141,7 +137,7 @@ impl<C: CursorSource> Follower<C> {
                 Outcome::Failed
             }
         };
-        (None, self.rotation.ended(outcome, rand::random()))
+        Ok(self.rotation.ended(outcome, rand::random()))
     }
 
     /// The connection's life, and its one line in the log.
@@ -183,21 +179,19 @@ impl<C: CursorSource> Follower<C> {
             meters::cursor_failure();
             tracing::warn!(error, "saved stream positions not read");
             let wait = self.config.backoff.wait(failures, rand::random());
-            if let Some(reason) = self.pause(wait).await {
-                return Err(reason);
-            }
+            self.pause(wait).await?;
         }
     }
 
-    /// Waits, unless it is all over.
-    async fn pause(&self, wait: Duration) -> Option<Reason> {
+    /// Waits, unless all is over.
+    async fn pause(&self, wait: Duration) -> Result<(), Reason> {
         let backoff = meters::backoff();
         backoff.set(wait.as_secs_f64());
         let end = tokio::select! {
             biased;
-            () = self.stop.cancelled() => Some(Reason::Stopped),
-            () = self.out.gone() => Some(Reason::ConsumerGone),
-            () = sleep(wait) => None,
+            () = self.stop.cancelled() => Err(Reason::Stopped),
+            () = self.out.gone() => Err(Reason::ConsumerGone),
+            () = sleep(wait) => Ok(()),
         };
         backoff.set(0.0);
         end

@@ -1,1 +1,120 @@
-//! Placeholder.
+//! One frame to what it means for the index. Pure: the frame, who is known and the present time go in. Must not know
+//! the socket or the database.
+
+use super::decode::{About, Commit, Event, Kind, Operation, decode, glance};
+use super::known::Known;
+use crate::atproto::records::{self, Collection};
+use crate::atproto::{Change, Did, Rev, Rkey, State};
+
+/// An event this far ahead of our clock is no event of now. Half would mistake a badly set clock, ours or the host's,
+/// for a broken event; double lets a wrong time hide for longer.
+const AHEAD_MAX_US: i64 = 10 * 60 * 1_000_000;
+
+/// The longest status that is kept; the words of the protocol have at most 14 letters.
+const STATUS_CHARS_MAX: usize = 64;
+
+/// What one frame means.
+#[derive(Debug, PartialEq)]
+pub struct Projected {
+    /// The host's position once this is done: none where the frame does not tell, or cannot be believed.
+    pub time_us: Option<i64>,
+    /// What to do.
+    pub what: What,
+}
+
+/// What to do about a frame.
+#[derive(Debug, PartialEq)]
+pub enum What {
+    /// A record changed. The word tells what is wrong with it, if it is unreadable.
+    Change(Box<Change>, Option<&'static str>),
+    /// A known account changed its standing.
+    Account {
+        /// Whose.
+        did: Did,
+        /// What decides.
+        active: bool,
+        /// A hint why not.
+        status: Option<String>,
+    },
+    /// A known account's identity may have changed.
+    Identity(Did),
+    /// Nothing, for this reason: a bounded word for a metric.
+    Dropped(&'static str),
+}
+
+/// Reads a frame. Never fails, never panics: what makes no sense is dropped with a reason.
+pub fn project(frame: &[u8], known: &Known, now_us: i64) -> Projected {
+    if let Some(seen) = glance(frame) {
+        let dropped = match seen.about {
+            About::Identity | About::Account => (!known.contains(seen.did)).then_some("unknown_account"),
+            About::Commit { collection } => {
+                Collection::from_nsid(collection).is_none().then_some("foreign_collection")
+            }
+        };
+        if let Some(reason) = dropped {
+            return at(seen.time_us, now_us, What::Dropped(reason));
+        }
+    }
+    match decode(frame) {
+        Err(error) => Projected { time_us: None, what: What::Dropped(error.kind()) },
+        Ok(event) => at(event.time_us, now_us, meaning(&event, known)),
+    }
+}
+
+/// Nothing of an event from the future counts, its position least of all: saved, it would skip all before it.
+fn at(time_us: i64, now_us: i64, what: What) -> Projected {
+    if time_us > now_us.saturating_add(AHEAD_MAX_US) {
+        return Projected { time_us: None, what: What::Dropped("future") };
+    }
+    Projected { time_us: Some(time_us), what }
+}
+
+fn meaning(event: &Event<'_>, known: &Known) -> What {
+    match &event.kind {
+        Kind::Commit(commit) => change(&event.did, commit),
+        Kind::Unknown(_) => What::Dropped("unknown_kind"),
+        Kind::Identity { .. } | Kind::Account { .. } if !known.contains(&event.did) => {
+            What::Dropped("unknown_account")
+        }
+        about => match (Did::parse(&event.did), about) {
+            (Ok(did), Kind::Account { active, status, .. }) => {
+                What::Account { did, active: *active, status: status.as_deref().map(plain) }
+            }
+            (Ok(did), _) => What::Identity(did),
+            (Err(_), _) => What::Dropped("bad_did"),
+        },
+    }
+}
+
+/// What the database may keep of a word that a stranger sent.
+fn plain(status: &str) -> String {
+    status.chars().filter(|c| !c.is_control()).take(STATUS_CHARS_MAX).collect()
+}
+
+fn change(did: &str, commit: &Commit<'_>) -> What {
+    let Some(collection) = Collection::from_nsid(&commit.collection) else {
+        return What::Dropped("foreign_collection");
+    };
+    let (Ok(did), Ok(rkey), Ok(rev)) = (Did::parse(did), Rkey::parse(&commit.rkey), Rev::parse(&commit.rev))
+    else {
+        return What::Dropped("bad_address");
+    };
+    let (state, wrong) = match (commit.operation, commit.record) {
+        (Operation::Delete, _) => (State::Absent, None),
+        (_, None) => return What::Dropped("missing_record"),
+        (_, Some(record)) => match records::read(collection, &rkey, record.get()) {
+            Ok(record) => (State::Present(Box::new(record)), None),
+            Err(error) => (State::Unreadable, Some(error.kind())),
+        },
+    };
+    let cid = commit.cid.as_deref().filter(|cid| is_cid(cid)).map(str::to_owned);
+    What::Change(Box::new(Change { did, collection, rkey, rev, cid, state }), wrong)
+}
+
+/// Whether a text may stand as a content identifier: kept as sent, so its alphabet is all that matters here.
+fn is_cid(text: &str) -> bool {
+    (8..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,176 @@
-//! Placeholder.
+//! Batches into the database: rows and position in one transaction, under the fence. Owns what a batch is and when it
+//! is tried again; must not know the socket.
+
+pub(super) mod batch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use leased_actors::worker::{Context, WorkerError};
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval, sleep, timeout_at};
+
+use self::batch::Batch;
+use super::connect::{Frame, FrameReceiver};
+use super::known::Known;
+use super::meters;
+use super::project::project;
+use crate::atproto::Micros;
+use crate::store::{Applied, Database, WriteError};
+
+/// Frames in one transaction. At half, a catch-up commits twice as often; at double, a crash repeats twice as much.
+const BATCH_FRAMES: usize = 500;
+
+/// Bytes after which a batch is not filled further. At double, large records hold twice the memory for one commit.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// How long a batch waits to fill. At half, a quiet stream commits for every event; at double, people see it late.
+const BATCH_WAIT: Duration = Duration::from_millis(50);
+
+/// How often the position is saved while nothing of ours comes. At double, a take-over repeats twice as much.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the known accounts are read anew, for what other writers added or removed.
+const RELOAD_EVERY: Duration = Duration::from_secs(60);
+
+/// The waits between tries of a batch that the database refused.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Writes what comes out of the queue until told to stop.
+pub(super) struct Writer {
+    pub(super) database: Database,
+    pub(super) context: Context,
+    pub(super) wire: &'static str,
+    /// Told whenever identities may be due.
+    pub(super) due: Arc<Notify>,
+    known: Known,
+    /// Positions that are passed and not saved: they came without anything to write.
+    passed: Batch,
+}
+
+/// Why the writing ended.
+enum End {
+    /// It was told to stop.
+    Stopped,
+    /// Somebody else has the lease. The supervisor is about to find out; until then, nothing more is done.
+    Stale,
+}
+
+impl Writer {
+    pub(super) fn new(database: Database, context: Context, wire: &'static str, due: Arc<Notify>) -> Self {
+        Self { database, context, wire, due, known: Known::default(), passed: Batch::default() }
+    }
+
+    /// Writes until told to stop; what is in the queue by then is written if it can be at once.
+    pub(super) async fn run(mut self, mut frames: FrameReceiver) -> Result<(), WorkerError> {
+        let mut reload = interval(RELOAD_EVERY);
+        let mut save = interval(SAVE_EVERY);
+        let stop = self.context.stop.clone();
+        loop {
+            let outcome = tokio::select! {
+                biased;
+                () = stop.cancelled() => return self.finish(frames).await,
+                _ = reload.tick() => self.reload().await,
+                _ = save.tick() => self.save().await,
+                first = frames.recv() => match first {
+                    Some(first) => self.batch(first, &mut frames).await,
+                    None => return Err("the connection to the stream ended".into()),
+                },
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(End::Stopped) => return Ok(()),
+                Err(End::Stale) => {
+                    stop.cancelled().await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The last batch and the last position, tried once: who comes next repeats what is not saved.
+    async fn finish(mut self, mut frames: FrameReceiver) -> Result<(), WorkerError> {
+        let mut rest = Vec::new();
+        frames.recv_many(&mut rest, BATCH_FRAMES).now_or_never();
+        self.read(&rest);
+        let batch = Arc::new(std::mem::take(&mut self.passed));
+        if let Err(error) = self.commit(&batch).await {
+            tracing::debug!(%error, "the last batch was not written; the next holder repeats it");
+        }
+        Ok(())
+    }
+
+    async fn batch(&mut self, first: Frame, frames: &mut FrameReceiver) -> Result<(), End> {
+        let mut taken = vec![first];
+        let full_by = Instant::now() + BATCH_WAIT;
+        let bytes = |taken: &[Frame]| taken.iter().map(|frame| frame.bytes.len()).sum::<usize>();
+        while taken.len() < BATCH_FRAMES && bytes(&taken) < BATCH_BYTES {
+            let room = BATCH_FRAMES - taken.len();
+            match timeout_at(full_by, frames.recv_many(&mut taken, room)).await {
+                Ok(more) if more > 0 => {}
+                _ => break,
+            }
+        }
+        self.read(&taken);
+        // The frames keep their part of the queue's budget until what they said is in the database.
+        if self.passed.is_only_position() { Ok(()) } else { self.save().await }
+    }
+
+    fn read(&mut self, frames: &[Frame]) {
+        for frame in frames {
+            let projected = project(&frame.bytes, &self.known, Micros::now().0);
+            meters::projected(&projected);
+            self.passed.add(&frame.host, projected);
+        }
+    }
+
+    /// Commits what has come together, again and again until it is in: a database error moves no position.
+    async fn save(&mut self) -> Result<(), End> {
+        if self.passed.is_empty() {
+            return Ok(());
+        }
+        let batch = Arc::new(std::mem::take(&mut self.passed));
+        let mut wait = TRY_AGAIN.0;
+        loop {
+            match self.commit(&batch).await {
+                Ok(applied) => {
+                    self.known.extend(applied.new_users.iter().map(|did| did.as_str()));
+                    meters::written(&applied, &batch);
+                    if batch.asks_for_identities() || !applied.new_users.is_empty() {
+                        self.due.notify_one();
+                    }
+                    return Ok(());
+                }
+                Err(WriteError::Stale(term)) => {
+                    tracing::warn!(lease.name = %term.name, lease.epoch = term.epoch.0, "write refused: another has the lease");
+                    return Err(End::Stale);
+                }
+                Err(error) => {
+                    meters::refused(&error);
+                    tracing::warn!(%error, "batch not written; trying again");
+                }
+            }
+            tokio::select! {
+                () = self.context.stop.cancelled() => return Err(End::Stopped),
+                () = sleep(wait) => wait = (wait * 2).min(TRY_AGAIN.1),
+            }
+        }
+    }
+
+    async fn commit(&self, batch: &Arc<Batch>) -> Result<Applied, WriteError> {
+        if batch.is_empty() {
+            return Ok(Applied::default());
+        }
+        let (batch, wire) = (batch.clone(), self.wire);
+        self.database.fenced(&self.context.term, async move |tx| batch.write(tx, wire).await).await
+    }
+
+    async fn reload(&mut self) -> Result<(), End> {
+        match self.database.known_dids().await {
+            Ok(dids) => self.known.reload(dids.iter().map(|did| did.as_str())),
+            Err(error) => tracing::warn!(%error, "known accounts not read; going on with the last ones"),
+        }
+        Ok(())
+    }
+}

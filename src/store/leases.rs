@@ -31,6 +31,20 @@ impl SqlLeases {
         Self { database }
     }
 
+    /// Every registered instance that is not dead, for one that wants none beside itself.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn peers(&self) -> Result<Vec<Peer>, StoreError> {
+        let rows =
+            self.run("list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
+        let peer = |(incarnation, renew_seq, ttl_us): (String, i64, i64)| {
+            Ok(Peer { incarnation: stored(&incarnation)?, renew_seq, ttl: duration(ttl_us) })
+        };
+        let peers: Result<_, String> = rows.await?.into_iter().map(peer).collect();
+        peers.map_err(|reason| StoreError { operation: "list instances".to_owned(), reason })
+    }
+
     /// Runs `work` in a task of its own, which is joined, never dropped.
     async fn run<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
     where

@@ -1,5 +1,5 @@
 //! The integration tests: one binary, so that they link once and share one PostgreSQL.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
 mod peers;
 mod postgres;

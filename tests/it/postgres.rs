@@ -58,13 +58,14 @@ fn a_killed_test_process_leaves_no_server_behind() {
     if std::env::var_os(TO_BE_KILLED).is_some() {
         let server = Postgres::private();
         println!("\nserver {} {}", server.pid(), server.directory().display());
-        loop {
-            std::thread::park();
-        }
+        // Until it is killed, or whoever should kill it is gone.
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        return;
     }
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "postgres::a_killed_test_process_leaves_no_server_behind", "--nocapture"])
         .env(TO_BE_KILLED, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -19,6 +19,10 @@ const ENTRIES_MAX: usize = 1_000;
 /// Where counts and sizes are cut off: beyond any honest one, and sums over millions of rows stay within an `i64`.
 const COUNT_MAX: i64 = 1_000_000_000_000;
 
+/// The longest DID that a record may name: a did:web of the longest name that DNS allows. Longer ones resolve nowhere, and
+/// three of the 2,048 bytes that the syntax allows would not fit into one entry of a PostgreSQL index (2,704 bytes).
+const DID_LEN_MAX: usize = "did:web:".len() + 253;
+
 /// An object's fields, each as its unread text.
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -77,17 +81,18 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn did(&self, name: &'static str) -> Result<Did, RecordError> {
-        self.value(name)?.ok_or(MissingField(name))
+        let did: Did = self.value(name)?.ok_or(MissingField(name))?;
+        if fits(&did) { Ok(did) } else { Err(BadField(name)) }
     }
 
     pub(super) fn did_if_any(&self, name: &'static str) -> Option<Did> {
-        self.value(name).ok()?
+        self.did(name).ok()
     }
 
     /// A hold, by its DID or by the address that older records give for it.
     pub(super) fn hold_if_any(&self, name: &'static str) -> Option<Did> {
         let text = self.string(name).ok()??;
-        Did::parse(&text).ok().or_else(|| did_of_address(&text))
+        Did::parse(&text).ok().or_else(|| did_of_address(&text)).filter(fits)
     }
 
     pub(super) fn time_if_any(&self, name: &'static str) -> Option<Micros> {
@@ -135,6 +140,11 @@ impl<'a> Fields<'a> {
     pub(super) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
+}
+
+/// Whether a DID is short enough to be stored.
+pub(super) fn fits(did: &Did) -> bool {
+    did.as_str().len() <= DID_LEN_MAX
 }
 
 pub(super) fn without_nul(text: String) -> String {

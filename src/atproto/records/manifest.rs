@@ -14,6 +14,9 @@ use crate::atproto::uri::Rkey;
 pub(super) const REPOSITORY_LEN_MAX: usize = 255;
 const MEDIA_TYPE_LEN_MAX: usize = 128;
 
+/// The lexicon does not bound these names; they are part of an index, and those in use have some 40 bytes.
+const ANNOTATION_NAME_LEN_MAX: usize = 255;
+
 /// A manifest. Its layers and references replace those of an earlier version.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the lexicon's")]
@@ -124,10 +127,10 @@ fn subject_digest(fields: &Fields<'_>) -> Result<Option<String>, RecordError> {
 
 fn annotations(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, RecordError> {
     let Some(annotations) = fields.object("annotations").ok().flatten() else { return Ok(BTreeMap::new()) };
-    let texts = annotations.entries()?.filter_map(|(key, value)| {
+    let texts = annotations.entries()?.filter_map(|(name, value)| {
         let value: String = serde_json::from_str(value.get()).ok()?;
-        let key_ok = !key.is_empty() && !key.contains('\0');
-        key_ok.then(|| (key.to_owned(), without_nul(value)))
+        let name_ok = (1..=ANNOTATION_NAME_LEN_MAX).contains(&name.len()) && !name.contains('\0');
+        name_ok.then(|| (name.to_owned(), without_nul(value)))
     });
     Ok(texts.collect())
 }

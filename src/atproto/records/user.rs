@@ -2,7 +2,7 @@
 
 use super::Collection;
 use super::RecordError::{self, BadField, MissingField, WrongKey};
-use super::fields::Fields;
+use super::fields::{Fields, fits};
 use super::manifest::REPOSITORY_LEN_MAX;
 use crate::atproto::did::Did;
 use crate::atproto::times::Micros;
@@ -107,9 +107,9 @@ impl Star {
 
 /// The newer shape: the star is on the repository's page.
 fn page_address(fields: &Fields<'_>) -> Option<AtUri> {
-    let uri = AtUri::parse(&fields.name("subject", usize::MAX).ok()?).ok()?;
+    let uri = AtUri::parse(&fields.string("subject").ok()??).ok()?;
     let names_page = uri.collection.as_str() == Collection::Page.nsid();
-    (names_page && uri.rkey.as_str().len() <= PAGE_REPOSITORY_LEN_MAX).then_some(uri)
+    (names_page && fits(&uri.did) && uri.rkey.as_str().len() <= PAGE_REPOSITORY_LEN_MAX).then_some(uri)
 }
 
 /// There is one of these in a repository, and its key says so.

@@ -24,14 +24,13 @@ pub struct BadAddress {
 }
 
 impl Host {
-    /// Reads `wss://HOST[:PORT]/subscribe`; `ws://` only where loopback is allowed.
-    pub fn parse(url: &str, allow_loopback: bool) -> Result<Self, BadAddress> {
+    /// Reads `wss://HOST[:PORT]/subscribe`, or `ws://`: where that may lead is decided where the settings are read.
+    pub fn parse(url: &str) -> Result<Self, BadAddress> {
         let bad = |reason| BadAddress { url: url.to_owned(), reason };
         let uri: Uri = url.parse().map_err(|_| bad("not a URL"))?;
         let tls = match uri.scheme_str() {
             Some("wss") => true,
-            Some("ws") if allow_loopback => false,
-            Some("ws") => return Err(bad("ws:// needs network.allow_loopback; expected wss://")),
+            Some("ws") => false,
             _ => return Err(bad("expected wss://")),
         };
         if uri.path().ends_with("subscribeEvents") {
@@ -96,28 +95,28 @@ mod tests {
     fn the_key_is_the_same_however_the_address_is_written() {
         for url in ["wss://Jet.Example", "wss://jet.example:443/subscribe", "wss://JET.example/subscribe?x=y"]
         {
-            assert_eq!(&**Host::parse(url, false).unwrap().key(), "jet.example:443");
+            assert_eq!(&**Host::parse(url).unwrap().key(), "jet.example:443");
         }
-        assert_eq!(&**Host::parse("ws://[::1]:99/", true).unwrap().key(), "[::1]:99");
-        assert_eq!(Host::parse("ws://[::1]/", true).unwrap().bare_name(), "::1");
+        assert_eq!(&**Host::parse("ws://[::1]:99/").unwrap().key(), "[::1]:99");
+        assert_eq!(Host::parse("ws://[::1]/").unwrap().bare_name(), "::1");
     }
 
     #[test]
     fn an_address_that_cannot_work_is_refused() {
-        for url in ["ws://h/subscribe", "https://h/subscribe", "h/subscribe", "", "wss://", "wss://u:p@h/"] {
-            Host::parse(url, false).unwrap_err();
+        for url in ["https://h/subscribe", "h/subscribe", "", "wss://", "wss://u:p@h/"] {
+            Host::parse(url).unwrap_err();
         }
-        Host::parse("wss://h/xrpc/network.bsky.jetstream.subscribeEvents", true).unwrap_err();
+        Host::parse("wss://h/xrpc/network.bsky.jetstream.subscribeEvents").unwrap_err();
     }
 
     #[test]
     fn the_request_names_each_collection_and_the_position() {
-        let host = Host::parse("wss://h/subscribe", false).unwrap();
+        let host = Host::parse("wss://h/subscribe").unwrap();
         let wanted = ["io.atcr.tag".to_owned(), "a&b*".to_owned()];
         let expected =
             "wss://h:443/subscribe?wantedCollections=io.atcr.tag&wantedCollections=a%26b%2A&cursor=17";
         assert_eq!(host.request(&wanted, Some(17)), expected);
-        let with_query = Host::parse("ws://h/subscribe?a=b", true).unwrap();
+        let with_query = Host::parse("ws://h/subscribe?a=b").unwrap();
         assert_eq!(
             with_query.request(&wanted[..1], None),
             "ws://h:80/subscribe?a=b&wantedCollections=io.atcr.tag"

@@ -88,13 +88,15 @@ impl Liveness {
         if self.heard.is_none() && passed(self.opened) >= self.limit {
             return Verdict::NextHost(Dead::NothingEver);
         }
-        if self.unanswered.is_some_and(|at| passed(at) >= self.limit) {
+        // Half a limit to the ping and half for its answer: a silent host is left within the limit of its last frame.
+        if self.unanswered.is_some_and(|at| passed(at) >= self.limit / 2) {
             return Verdict::NextHost(Dead::NoAnswer);
         }
         if passed(self.pinged) >= self.limit / 2 {
             return Verdict::Ping;
         }
-        let may_leave = self.another_from.is_some_and(|from| now >= from);
+        // Only a host that answers is stale; one that owes an answer may be dead, which the next half limit tells.
+        let may_leave = self.unanswered.is_none() && self.another_from.is_some_and(|from| now >= from);
         if self.is_stale(now) && may_leave { Verdict::TryAnother } else { Verdict::Keep }
     }
 
@@ -103,9 +105,9 @@ impl Liveness {
         now.saturating_duration_since(self.event) >= self.limit
     }
 
-    /// How often to decide: an eighth of the limit, so that no rule is late by more.
+    /// How often to decide: a sixteenth of the limit, so that no rule is late by more.
     pub(super) fn decide_every(&self) -> Duration {
-        self.limit / 8
+        self.limit / 16
     }
 
     /// From when on another host may be tried, after one was at `now`.
@@ -125,6 +127,9 @@ mod tests {
         Blocked(u64),
     }
     use Fact::{Blocked, Event, Heard, Pinged};
+
+    /// Name, from when another host is allowed, what happened, the second now, the verdict.
+    type Row<'a> = (&'a str, Option<u64>, &'a [Fact], u64, Verdict);
 
     fn verdict(another_from: Option<u64>, facts: &[Fact], now: u64) -> Verdict {
         let start = Instant::now();
@@ -146,31 +151,34 @@ mod tests {
         use Verdict::{Keep, NextHost, Ping, TryAnother};
         let nothing = NextHost(Dead::NothingEver);
         let no_answer = NextHost(Dead::NoAnswer);
-        let table: &[(&str, Option<u64>, &[Fact], u64, Verdict)] = &[
+        let table: &[Row<'_>] = &[
             ("fresh", Some(0), &[], 14, Keep),
             ("a ping after half the limit", Some(0), &[], 15, Ping),
-            ("pinged, waiting", Some(0), &[Pinged(15)], 29, Keep),
-            ("nothing ever", Some(0), &[Pinged(15)], 30, nothing),
+            ("nothing yet", Some(0), &[Pinged(16)], 29, Keep),
+            ("nothing ever", Some(0), &[Pinged(16)], 30, nothing),
             ("events do not stop the pings", None, &[Event(1), Event(14)], 15, Ping),
             ("a pong is an answer", None, &[Event(1), Pinged(15), Heard(16)], 29, Keep),
             ("an event is an answer too", None, &[Pinged(15), Event(16), Pinged(30)], 44, Keep),
-            ("silent after events, asked twice", None, &[Event(1), Pinged(15), Pinged(30)], 44, Keep),
-            ("silent after events", None, &[Event(1), Pinged(15), Pinged(30)], 45, no_answer),
+            ("no answer yet", Some(0), &[Event(1), Pinged(15)], 29, Keep),
+            ("no answer", Some(0), &[Event(1), Pinged(15)], 30, no_answer),
+            ("a second ping gives no more time", None, &[Event(1), Pinged(15), Pinged(29)], 30, no_answer),
             ("stale, alone", None, &[Event(1), Pinged(30), Heard(31)], 40, Keep),
             ("stale, another allowed", Some(0), &[Event(1), Pinged(30), Heard(31)], 40, TryAnother),
+            ("stale, an answer owed", Some(0), &[Event(1), Pinged(30)], 40, Keep),
             ("stale, another not yet allowed", Some(41), &[Event(1), Pinged(30), Heard(31)], 40, Keep),
             ("stale, another allowed now", Some(41), &[Event(1), Pinged(30), Heard(31)], 41, TryAnother),
             ("not stale", Some(0), &[Event(11), Pinged(30), Heard(31)], 40, Keep),
             ("blocked since the handshake", Some(0), &[Blocked(100)], 114, Keep),
-            ("blocked, then the clocks run on", Some(0), &[Blocked(100), Pinged(115)], 130, nothing),
-            ("blocked with a ping out", None, &[Event(1), Pinged(15), Blocked(600)], 644, Ping),
-            ("blocked, asked again", None, &[Event(1), Pinged(15), Blocked(600), Pinged(640)], 644, Keep),
+            ("blocked, then the clocks run on", Some(0), &[Blocked(100), Pinged(116)], 130, nothing),
+            ("blocked with a ping out", None, &[Event(1), Pinged(15), Blocked(600)], 629, Keep),
+            ("blocked, still no answer", None, &[Event(1), Pinged(15), Blocked(600)], 630, no_answer),
+            ("blocked, not stale", Some(0), &[Event(1), Blocked(600), Pinged(625), Heard(626)], 630, Keep),
             (
-                "blocked, still no answer",
-                None,
-                &[Event(1), Pinged(15), Blocked(600), Pinged(640)],
-                645,
-                no_answer,
+                "blocked, then stale",
+                Some(0),
+                &[Event(1), Blocked(600), Pinged(625), Heard(626)],
+                631,
+                TryAnother,
             ),
         ];
         for (name, another, facts, now, expected) in table {

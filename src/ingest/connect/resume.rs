@@ -33,9 +33,12 @@ mod tests {
 
     const S: i64 = 1_000_000;
 
+    /// Saved positions, the rewind in seconds, the position to resume from.
+    type Row<'a> = (&'a [(&'a str, i64)], u64, Option<i64>);
+
     #[test]
     fn the_position_is_rewound_by_whose_it_is() {
-        let cases: [(&[(&str, i64)], u64, Option<i64>); 8] = [
+        let cases: &[Row<'_>] = &[
             (&[], 10, None),
             (&[("a:443", 100 * S)], 10, Some(90 * S)),
             (&[("b:443", 100 * S)], 10, Some(70 * S)),
@@ -45,7 +48,7 @@ mod tests {
             (&[("a:443", 100 * S), ("b:443", 9_000 * S), ("c:443", 5 * S)], 10, Some(8_970 * S)),
             (&[("a:443", 5 * S)], 10, Some(0)),
         ];
-        for (saved, rewind, expected) in cases {
+        for &(saved, rewind, expected) in cases {
             let saved: Vec<_> =
                 saved.iter().map(|&(host, time_us)| Saved { host: host.into(), time_us }).collect();
             assert_eq!(resume_from("a:443", &saved, Duration::from_secs(rewind)), expected, "{saved:?}");

@@ -1,3 +1,4 @@
+//! Frames as hosts send them, and as nobody should.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -1,15 +1,15 @@
 //! `stream_cursor`: up to where each server's stream is in the index.
 
 use diesel::QueryResult;
-use diesel::sql_types::BigInt;
+use diesel::sql_types::{BigInt, Text};
 
 use crate::store::session::Session;
 use crate::store::statement::Statement;
 
-/// The position, in the server's own microseconds.
-pub(in crate::store) async fn get(session: &mut Session, wire: &str, host: &str) -> QueryResult<Option<i64>> {
-    let select = Statement::new("SELECT time_us FROM stream_cursor WHERE wire = ? AND host = ?");
-    session.first::<BigInt, i64>(select.bind(wire).bind(host)).await
+/// Every server's position on this wire, in its own microseconds.
+pub(in crate::store) async fn all(session: &mut Session, wire: &str) -> QueryResult<Vec<(String, i64)>> {
+    let select = Statement::new("SELECT host, time_us FROM stream_cursor WHERE wire = ?");
+    session.load::<(Text, BigInt), (String, i64)>(select.bind(wire)).await
 }
 
 /// Moves the position forward; never back.

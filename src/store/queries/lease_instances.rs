@@ -1,6 +1,7 @@
 //! `lease_instance`: registrations, their renewals, and their ends.
 
 use diesel::QueryResult;
+use diesel::sql_types::{BigInt, Text};
 use leased_actors::lease::{Incarnation, Registration};
 
 use super::leases;
@@ -38,6 +39,13 @@ pub(in crate::store) async fn raise(session: &mut Session, me: Incarnation) -> Q
          WHERE incarnation = ? AND state <> 'dead'",
     );
     Ok(session.execute(update.bind(me.to_string())).await? == 1)
+}
+
+/// Every incarnation that is not dead, with its `renew_seq` and its TTL in microseconds.
+pub(in crate::store) async fn living(session: &mut Session) -> QueryResult<Vec<(String, i64, i64)>> {
+    let select =
+        Statement::new("SELECT incarnation, renew_seq, ttl_us FROM lease_instance WHERE state <> 'dead'");
+    session.load::<(Text, BigInt, BigInt), (String, i64, i64)>(select).await
 }
 
 /// Ends an incarnation, once and for good, and notes what happens to its leases. False: not this call.

@@ -4,7 +4,6 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use serde_json::Value;
@@ -12,14 +11,16 @@ use tempfile::TempDir;
 
 use super::{pds::Pds, ports, supervisor::Supervisor};
 
-/// `$1` is the directory, `$2` is peers.sh, `$3` the words for the PDS. A request is `up NAME` or `down NAME`.
+/// `$1` is the directory, `$2` is peers.sh, `$3` the options of the PDS.
 const SCRIPT: &str = r#"
+directory=$1 peers=$2
 export TMPDIR=$1 PEERS_PDS_ARGS=$3
-while read -r verb name; do
-    bash "$2" "$verb" "$1" "$name" </dev/null >>"$1/peers.log" 2>&1 && echo ok || echo failed
-done
-bash "$2" down "$1" </dev/null >/dev/null 2>&1
-rm -rf "$1"
+up() { bash "$peers" up "$directory" "$1" >>"$directory/peers.log" 2>&1; }
+down() { bash "$peers" down "$directory" $1 >>"$directory/peers.log" 2>&1; }
+clean_up() {
+    down
+    rm -rf "$directory"
+}
 "#;
 
 /// PLC, PDS, Jetstream and the six others that peers.sh may start.
@@ -69,11 +70,12 @@ impl Peers {
     /// One attempt on one block of ports; another program may take one of them first.
     fn attempt(folder: &Path, seed: Seed) -> Result<Peers, String> {
         let directory = tempfile::Builder::new().prefix("atcr-peers-").tempdir().map(TempDir::keep).unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT, "supervisor"]).arg(&directory).arg(folder.join("peers.sh"));
-        command.arg(if seed == Seed::Nothing { "--no-seed" } else { "" });
-        command.env("PEERS_PORT_BASE", ports::free_block(PORTS).to_string());
-        let peers = Peers { directory, supervisor: Supervisor::spawn(command) };
+        let supervisor = Supervisor::spawn(SCRIPT, |command| {
+            command.arg(&directory).arg(folder.join("peers.sh"));
+            command.arg(if seed == Seed::Nothing { "--no-seed" } else { "" });
+            command.env("PEERS_PORT_BASE", ports::free_block(PORTS).to_string());
+        });
+        let peers = Peers { directory, supervisor };
         // The Jetstream follows the PDS, so it comes second.
         if ["up pds", "up jetstream"].iter().all(|request| peers.supervisor.request(request)) {
             return Ok(peers);

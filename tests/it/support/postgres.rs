@@ -9,7 +9,6 @@ use std::{
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::Command,
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -22,22 +21,20 @@ use super::{ports, supervisor::Supervisor};
 
 /// `$1` is the directory, `$2` the folder of the server programs.
 const SCRIPT: &str = r#"
-cd "$1" && bin=$2
-pg_ctl() { "$bin/pg_ctl" -D data -w -t 60 "$@" </dev/null >>supervisor.log 2>&1; }
+directory=$1 bin=$2
+cd "$directory"
+pg_ctl() { "$bin/pg_ctl" -D data -w -t 60 "$@" >>supervisor.log 2>&1; }
 initialise() {
     "$bin/initdb" -D data -U postgres --pwfile=password --auth-local=trust --auth-host=password \
-        --encoding=UTF8 --locale=C --no-sync </dev/null >>supervisor.log 2>&1 &&
+        --encoding=UTF8 --locale=C --no-sync >>supervisor.log 2>&1 &&
         cat settings.conf >>data/postgresql.conf
 }
-while read -r verb argument; do
-    case $verb in
-        initialise) initialise ;;
-        start) pg_ctl -l server.log -o "-p $argument" start ;;
-        stop) pg_ctl -m "$argument" stop ;;
-    esac && echo ok || echo failed
-done
-pg_ctl -m immediate stop
-cd / && rm -rf "$1"
+start() { pg_ctl -l server.log -o "-p $1" start; }
+stop() { pg_ctl -m "$1" stop; }
+clean_up() {
+    stop immediate
+    cd / && rm -rf "$directory"
+}
 "#;
 
 const INSTALL: &str = "the tests need the PostgreSQL server programs (initdb, pg_ctl, postgres), and there are none \
@@ -85,12 +82,13 @@ impl Postgres {
         let programs = server_programs().unwrap_or_else(|| panic!("{INSTALL}"));
         let password = format!("{:032x}", rand::random::<u128>());
         let directory = prepare_directory(&password, settings);
-        let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT, "supervisor"]).arg(&directory).arg(programs).current_dir("/");
-        if let Some((uid, gid)) = unprivileged() {
-            command.uid(uid).gid(gid);
-        }
-        let mut server = Postgres { port: 0, password, directory, supervisor: Supervisor::spawn(command) };
+        let supervisor = Supervisor::spawn(SCRIPT, |command| {
+            command.arg(&directory).arg(programs).current_dir("/");
+            if let Some((uid, gid)) = unprivileged() {
+                command.uid(uid).gid(gid);
+            }
+        });
+        let mut server = Postgres { port: 0, password, directory, supervisor };
         server.expect("initialise");
         let started = (0..STARTS_MAX).any(|_| {
             server.port = ports::free_block(1);

@@ -1,0 +1,68 @@
+//! Where the document of a DID is: in the PLC directory, or on the host that a did:web names.
+
+use super::document::Document;
+use super::{IdentityError, Resolver};
+use crate::atproto::did::Did;
+use crate::atproto::guard::GuardError;
+use crate::atproto::handle::Handle;
+
+/// Real documents have 1 KiB. The bound is the protocol's reference implementations'.
+const DOCUMENT_LEN_MAX: usize = 1 << 20;
+
+impl Resolver {
+    pub(super) async fn document(&self, did: &Did) -> Result<Document, IdentityError> {
+        let (client, url) = match did.method() {
+            "plc" => (&self.operator, format!("{}/{did}", self.plc_url)),
+            "web" => (&self.guarded, self.web_url(did)?),
+            _ => return Err(unsupported(did, "its method is neither plc nor web")),
+        };
+        let answer = client.get(&url, DOCUMENT_LEN_MAX).await.map_err(|error| unanswered(did, error))?;
+        match answer.status {
+            200..=299 => Document::read(did, &answer.body, self.guarded.allows_loopback())
+                .map_err(|reason| IdentityError::BadDocument { did: did.clone(), reason }),
+            404 => Err(IdentityError::NotFound(did.clone())),
+            // The directory's word for a tombstone. From a host that one may lose, it says no more than 404 does.
+            410 if did.method() == "plc" => Err(IdentityError::Deleted(did.clone())),
+            410 => Err(IdentityError::NotFound(did.clone())),
+            status => {
+                Err(IdentityError::Temporary(format!("the source of {did} answered with status {status}")))
+            }
+        }
+    }
+
+    /// A whole host by its name: no path, no port except on localhost. <https://atproto.com/specs/did>
+    fn web_url(&self, did: &Did) -> Result<String, IdentityError> {
+        let id = did.id();
+        if id == "localhost" || id.starts_with("localhost%3A") {
+            let port = id.strip_prefix("localhost%3A").map_or(Ok(80), str::parse::<u16>);
+            let port = port.map_err(|_| unsupported(did, "its port is no number"))?;
+            if !self.guarded.allows_loopback() {
+                return Err(unsupported(did, "localhost is for tests"));
+            }
+            return Ok(format!("http://localhost:{port}/.well-known/did.json"));
+        }
+        match Handle::parse(id) {
+            Ok(host) if self.may_ask(&host) => Ok(format!("https://{host}/.well-known/did.json")),
+            Ok(_) => Err(unsupported(did, "its host is reserved")),
+            Err(_) => Err(unsupported(did, "a did:web is a host name alone")),
+        }
+    }
+}
+
+fn unsupported(did: &Did, reason: &'static str) -> IdentityError {
+    IdentityError::Unsupported { did: did.clone(), reason }
+}
+
+fn unanswered(did: &Did, error: GuardError) -> IdentityError {
+    if error.is_temporary() {
+        return IdentityError::Temporary(error.to_string());
+    }
+    match error {
+        GuardError::TooLarge { .. } => {
+            IdentityError::BadDocument { did: did.clone(), reason: "it is too large" }
+        }
+        // Settings and machines can be put right; the account has no part in it.
+        GuardError::NoRoots(_) | GuardError::Setup(_) => IdentityError::Temporary(error.to_string()),
+        error => IdentityError::Refused { did: did.clone(), reason: error.to_string() },
+    }
+}

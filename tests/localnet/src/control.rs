@@ -1,0 +1,144 @@
+//! The network's changes and faults over HTTP, for people and for programs that are not written in Rust.
+//!
+//! `GET /_control/stats`, and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
+//! `curl -d '{"mode":"silent"}' http://127.0.0.1:PORT/_control/mode`. A `jetstream` left out is number 0.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::Net;
+use crate::http::{self, Answer, Listener, Request};
+use crate::jetstream::{Door, Limit, Mode, Raw};
+use crate::network::{Fault, On};
+
+/// What can be asked for. Names on the wire are in kebab-case.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+#[allow(missing_docs, reason = "each names a method of Net or Jetstream, which has the documentation")]
+pub enum Command {
+    AddAccount { name: String },
+    Put { did: String, collection: String, rkey: String, record: Value },
+    Delete { did: String, collection: String, rkey: String },
+    SetAccount { did: String, active: bool, status: Option<String> },
+    ChangeHandle { did: String, handle: String },
+    Identity { did: String },
+    Fault { on: On, fault: Fault },
+    ClearFaults {},
+    Cut { jetstream: Option<usize> },
+    Mode { jetstream: Option<usize>, mode: Mode },
+    Door { jetstream: Option<usize>, door: Door, times: usize },
+    Limit { jetstream: Option<usize>, limit: Option<Limit> },
+    Reorder { jetstream: Option<usize>, window: usize },
+    ReplayLast { jetstream: Option<usize>, count: usize },
+    ReplaySince { jetstream: Option<usize>, seconds: u64 },
+    RewindCursors { jetstream: Option<usize>, seconds: u64 },
+    Forget { jetstream: Option<usize>, keep: usize },
+    WithholdCommits { jetstream: Option<usize>, on: bool },
+    SendText { jetstream: Option<usize>, text: String },
+    SendPartial { jetstream: Option<usize>, text: String },
+    SendClose { jetstream: Option<usize>, code: u16 },
+}
+
+/// A running control server. Dropping it ends it; the network lives on.
+#[derive(Debug)]
+pub struct Control {
+    listener: Listener,
+}
+
+impl Control {
+    /// Starts on 127.0.0.1 (`port` 0: any free one).
+    ///
+    /// # Errors
+    /// When the port cannot be bound.
+    pub async fn start(net: Arc<Net>, port: u16) -> io::Result<Self> {
+        let serve = move |stream| {
+            let net = Arc::clone(&net);
+            http::serve(stream, move |request| respond(&net, request))
+        };
+        Ok(Self { listener: Listener::start(port, serve).await? })
+    }
+
+    /// `http://127.0.0.1:PORT/_control`
+    pub fn url(&self) -> String {
+        format!("http://{}/_control", self.listener.address())
+    }
+}
+
+fn respond(net: &Net, request: &Request) -> Answer {
+    match (request.method.as_str(), request.path.strip_prefix("/_control/")) {
+        ("GET", Some("stats")) => Answer::json(200, &stats(net)),
+        ("POST", Some(command)) => read(command, &request.body)
+            .and_then(|command| obey(net, command))
+            .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
+        _ => Answer::text(404, "GET /_control/stats, or POST /_control/COMMAND with a JSON object\n"),
+    }
+}
+
+fn stats(net: &Net) -> Value {
+    let requests = net.request_counts().into_iter();
+    let requests = requests.map(|((site, host, path), count)| json!([site, host, path, count]));
+    json!({
+        "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
+        "requests": requests.collect::<Vec<_>>(),
+    })
+}
+
+fn read(command: &str, body: &[u8]) -> Result<Command, String> {
+    let fields = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(body) };
+    let mut fields = fields.map_err(|error| error.to_string())?;
+    fields.insert("command".to_owned(), command.into());
+    serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
+}
+
+fn obey(net: &Net, command: Command) -> Result<Answer, String> {
+    let known = |did: &str| net.account(did).map(drop).ok_or_else(|| format!("there is no account {did}"));
+    let of = |number: Option<usize>| {
+        let number = number.unwrap_or(0);
+        net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
+    };
+    let mut result = json!({ "done": true });
+    match command {
+        Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
+        Command::Put { did, collection, rkey, record } => {
+            known(&did)?;
+            result = json!(net.put(&did, &collection, &rkey, record));
+        }
+        Command::Delete { did, collection, rkey } => {
+            known(&did)?;
+            result = json!({ "rev": net.delete(&did, &collection, &rkey) });
+        }
+        Command::SetAccount { did, active, status } => {
+            known(&did)?;
+            net.set_account(&did, active, status.as_deref());
+        }
+        Command::ChangeHandle { did, handle } => {
+            known(&did)?;
+            net.change_handle(&did, &handle);
+        }
+        Command::Identity { did } => net.identity_event(&did),
+        Command::Fault { on, fault } => net.set_fault(on, fault),
+        Command::ClearFaults {} => net.clear_faults(),
+        Command::Cut { jetstream } => of(jetstream)?.cut(),
+        Command::Mode { jetstream, mode } => of(jetstream)?.set_mode(mode),
+        Command::Door { jetstream, door, times } => of(jetstream)?.set_door(door, times),
+        Command::Limit { jetstream, limit } => of(jetstream)?.set_limit(limit),
+        Command::Reorder { jetstream, window } => of(jetstream)?.reorder(window),
+        Command::ReplayLast { jetstream, count } => of(jetstream)?.replay_last(count),
+        Command::ReplaySince { jetstream, seconds } => {
+            of(jetstream)?.replay_since(Duration::from_secs(seconds))
+        }
+        Command::RewindCursors { jetstream, seconds } => {
+            of(jetstream)?.rewind_cursors(Duration::from_secs(seconds));
+        }
+        Command::Forget { jetstream, keep } => of(jetstream)?.forget(keep),
+        Command::WithholdCommits { jetstream, on } => of(jetstream)?.withhold_commits(on),
+        Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
+        Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
+        Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),
+    }
+    Ok(Answer::json(200, &result))
+}

@@ -1,0 +1,127 @@
+//! What a subscriber wants: the query, and `options_update`.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+
+use super::log::{Entry, What};
+use crate::http::Request;
+
+const COLLECTIONS_MAX: usize = 100;
+const DIDS_MAX: usize = 10_000;
+
+/// A parsed query; the error is the text of the 400.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) wants: Wants,
+    pub(super) cursor: Option<i64>,
+    pub(super) require_hello: bool,
+}
+
+impl Options {
+    pub(super) fn parse(request: &Request) -> Result<Self, String> {
+        let zstd = request.header("socket-encoding").is_some_and(|v| v.contains("zstd"));
+        if zstd || request.parameter("compress").as_deref() == Some("true") {
+            return Err("no dictionary here: compression is not served".to_owned());
+        }
+        let cursor =
+            request.parameter("cursor").map(|c| c.parse().map_err(|_| format!("invalid cursor: {c}")));
+        // Garbage counts as no limit, as on the real server.
+        let size = request.parameter("maxMessageSizeBytes").and_then(|v| v.parse().ok());
+        let wants = Wants::new(Payload {
+            wanted_collections: request.parameters("wantedCollections"),
+            wanted_dids: request.parameters("wantedDids"),
+            max_message_size_bytes: size.unwrap_or(0),
+        })?;
+        let require_hello = request.parameter("requireHello").as_deref() == Some("true");
+        Ok(Self { wants, cursor: cursor.transpose()?, require_hello })
+    }
+}
+
+#[derive(Deserialize)]
+struct Update {
+    #[serde(rename = "type")]
+    kind: String,
+    payload: Option<Payload>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Payload {
+    wanted_collections: Vec<String>,
+    wanted_dids: Vec<String>,
+    max_message_size_bytes: i64,
+}
+
+/// The filter of one subscriber.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    collections: HashSet<String>,
+    prefixes: Vec<String>,
+    dids: HashSet<String>,
+    bytes_max: Option<usize>,
+}
+
+impl Wants {
+    /// Reads a client's message: None if its type is unknown, which is ignored.
+    pub(super) fn from_message(text: &[u8]) -> Result<Option<Self>, String> {
+        let update: Update = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        if update.kind != "options_update" {
+            return Ok(None);
+        }
+        Self::new(update.payload.unwrap_or_default()).map(Some)
+    }
+
+    fn new(payload: Payload) -> Result<Self, String> {
+        let mut wants = Self {
+            bytes_max: usize::try_from(payload.max_message_size_bytes).ok().filter(|n| *n > 0),
+            ..Self::default()
+        };
+        let collections: Vec<_> = payload.wanted_collections.into_iter().filter(|c| !c.is_empty()).collect();
+        if collections.len() > COLLECTIONS_MAX {
+            return Err("too many wanted collections".to_owned());
+        }
+        for collection in collections {
+            match collection.strip_suffix(".*") {
+                Some(prefix) if is_dotted(prefix, 2) => wants.prefixes.push(format!("{prefix}.")),
+                None if is_dotted(&collection, 3) => drop(wants.collections.insert(collection)),
+                _ => return Err(format!("invalid collection: {collection}")),
+            }
+        }
+        wants.dids = payload.wanted_dids.into_iter().filter(|d| !d.is_empty()).collect();
+        if wants.dids.len() > DIDS_MAX {
+            return Err("too many wanted DIDs".to_owned());
+        }
+        match wants.dids.iter().find(|d| !is_did(d)) {
+            Some(did) => Err(format!("invalid DID: {did}")),
+            None => Ok(wants),
+        }
+    }
+
+    /// Whether the entry goes to this subscriber; raw frames always do.
+    pub(super) fn matches(&self, entry: &Entry) -> bool {
+        let What::Event { did, collection, bytes, .. } = &entry.what else { return true };
+        if self.bytes_max.is_some_and(|max| bytes.len() > max) {
+            return false;
+        }
+        if !self.dids.is_empty() && !self.dids.contains(did) {
+            return false;
+        }
+        let Some(collection) = collection else { return true };
+        (self.collections.is_empty() && self.prefixes.is_empty())
+            || self.collections.contains(collection)
+            || self.prefixes.iter().any(|prefix| collection.starts_with(prefix))
+    }
+}
+
+fn is_dotted(name: &str, segments_min: usize) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    name.split('.').count() >= segments_min
+        && name.split('.').all(|s| !s.is_empty() && s.chars().all(of_name))
+}
+
+fn is_did(text: &str) -> bool {
+    text.strip_prefix("did:").and_then(|rest| rest.split_once(':')).is_some_and(|(method, id)| {
+        !method.is_empty() && method.bytes().all(|b| b.is_ascii_lowercase()) && !id.is_empty()
+    })
+}

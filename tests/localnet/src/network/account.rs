@@ -1,0 +1,167 @@
+//! Accounts and repositories in memory.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::ids;
+use crate::jetstream::{self, Commit, Event, Identity};
+
+/// A record as its repository holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Revision that wrote it.
+    pub rev: String,
+    /// CID.
+    pub cid: String,
+    /// JSON, with `$type`.
+    pub value: Value,
+}
+
+/// What became of a put.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Put {
+    /// Revision of the repository with it.
+    pub rev: String,
+    /// CID of the record.
+    pub cid: String,
+    /// `at://DID/COLLECTION/RKEY`
+    pub uri: String,
+}
+
+/// An account with its repository.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// did:plc or did:web.
+    pub did: String,
+    /// What its DID document says.
+    pub handle: String,
+    /// The DID that the handle's host claims; None: no answer there.
+    pub claims: Option<String>,
+    /// Number of its PDS; None: its own host (did:web).
+    pub pds: Option<usize>,
+    /// Whether it is served.
+    pub active: bool,
+    /// Why not, if not.
+    pub status: Option<String>,
+    /// The PLC directory answers 410.
+    pub tombstoned: bool,
+    /// Revision of the repository; None while empty from the start.
+    pub rev: Option<String>,
+    /// Collection, record key, record.
+    pub records: BTreeMap<String, BTreeMap<String, Record>>,
+}
+
+impl Account {
+    pub(super) fn new(did: &str, handle: &str, pds: Option<usize>) -> Self {
+        Self {
+            did: did.to_owned(),
+            handle: handle.to_owned(),
+            claims: Some(did.to_owned()),
+            pds,
+            active: true,
+            status: None,
+            tombstoned: false,
+            rev: None,
+            records: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn document(&self, pds_url: &str) -> Value {
+        json!({
+            "@context": ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/multikey/v1"],
+            "id": self.did,
+            "alsoKnownAs": [format!("at://{}", self.handle)],
+            "verificationMethod": [{
+                "id": format!("{}#atproto", self.did),
+                "type": "Multikey",
+                "controller": self.did,
+                "publicKeyMultibase": "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme",
+            }],
+            "service": [{
+                "id": "#atproto_pds",
+                "type": "AtprotoPersonalDataServer",
+                "serviceEndpoint": pds_url,
+            }],
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    by_did: BTreeMap<String, Account>,
+    clock_us: i64,
+    seq: u64,
+}
+
+impl Accounts {
+    pub(super) fn add(&mut self, account: Account) {
+        self.by_did.entry(account.did.clone()).or_insert(account);
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Account> {
+        self.by_did.values()
+    }
+
+    pub(super) fn get(&self, did: &str) -> Option<&Account> {
+        self.by_did.get(did)
+    }
+
+    pub(super) fn get_mut(&mut self, did: &str) -> &mut Account {
+        self.by_did.get_mut(did).unwrap_or_else(|| panic!("there is no account {did}"))
+    }
+
+    /// By DID or handle, as `repo` parameters allow.
+    pub(super) fn find(&self, repo: &str) -> Option<&Account> {
+        self.get(repo).or_else(|| self.all().find(|account| account.handle == repo))
+    }
+
+    pub(super) fn put(&mut self, did: &str, collection: &str, rkey: &str, mut value: Value) -> (Put, Commit) {
+        let rev = self.next_rev();
+        if let Some(fields) = value.as_object_mut() {
+            fields.entry("$type").or_insert_with(|| collection.into());
+        }
+        let cid = ids::cid(&value);
+        let account = self.get_mut(did);
+        account.rev = Some(rev.clone());
+        let record = Record { rev: rev.clone(), cid: cid.clone(), value: value.clone() };
+        let old = account.records.entry(collection.to_owned()).or_default().insert(rkey.to_owned(), record);
+        let commit = Commit {
+            rev: rev.clone(),
+            operation: if old.is_some() { "update" } else { "create" },
+            collection: collection.to_owned(),
+            rkey: rkey.to_owned(),
+            record: Some(value),
+            cid: Some(cid.clone()),
+        };
+        (Put { rev, cid, uri: format!("at://{did}/{collection}/{rkey}") }, commit)
+    }
+
+    pub(super) fn delete(&mut self, did: &str, collection: &str, rkey: &str) -> Option<Commit> {
+        let rev = self.next_rev();
+        let account = self.get_mut(did);
+        account.records.get_mut(collection)?.remove(rkey)?;
+        account.rev = Some(rev.clone());
+        let (collection, rkey) = (collection.to_owned(), rkey.to_owned());
+        Some(Commit { rev, operation: "delete", collection, rkey, record: None, cid: None })
+    }
+
+    pub(super) fn identity_event(&mut self, did: &str) -> Event {
+        self.seq += 1;
+        let (did, time) = (did.to_owned(), crate::records::time(ids::now_us()));
+        Event::Identity { identity: Identity { did, handle: None, seq: self.seq, time } }
+    }
+
+    pub(super) fn account_event(&mut self, did: &str, active: bool, status: Option<&str>) -> Event {
+        self.seq += 1;
+        let (did, time) = (did.to_owned(), crate::records::time(ids::now_us()));
+        let status = status.map(str::to_owned);
+        Event::Account { account: jetstream::Account { active, did, seq: self.seq, status, time } }
+    }
+
+    /// Revisions rise over the whole network, so they do in each repository.
+    fn next_rev(&mut self) -> String {
+        self.clock_us = ids::now_us().max(self.clock_us + 1);
+        ids::tid(self.clock_us, 0)
+    }
+}

@@ -1,0 +1,10 @@
+//! The wires that localnet speaks, and each fault, seen by a client of others.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod faults;
+mod jetstream;
+mod network;
+mod program;
+mod seeded;
