@@ -7,7 +7,7 @@ use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
 use tokio::sync::oneshot;
 
-use super::fixture::{Fixture, name, registration, trust};
+use super::fixture::{Fixture, cursor, name, registration, trust};
 use super::on_both;
 use super::samples::{present, tag};
 use crate::support::eventually::eventually;
@@ -32,7 +32,7 @@ async fn write(database: &Database, term: &Term, host: &'static str) -> Result<(
 async fn a_write_under_the_leases_term_commits(fixture: Fixture) {
     let term = fixture.term().await;
     write(&fixture.database, &term, "host").await.unwrap();
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), Some(1));
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, Some(1));
 }
 
 async fn a_write_under_any_other_term_is_refused_and_leaves_no_trace(fixture: Fixture) {
@@ -47,7 +47,7 @@ async fn a_write_under_any_other_term_is_refused_and_leaves_no_trace(fixture: Fi
     fixture.leases.release(&id, Release::Free).await.unwrap();
     let refused = write(&fixture.database, &Term::new(id, trust()), "host").await;
     assert!(matches!(refused, Err(WriteError::Stale(_))), "{refused:?}");
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, None);
 }
 
 async fn a_write_of_a_dead_holder_is_refused(fixture: Fixture) {
@@ -55,7 +55,7 @@ async fn a_write_of_a_dead_holder_is_refused(fixture: Fixture) {
     assert!(fixture.leases.declare_dead(term.id().holder, 0).await.unwrap());
     let refused = write(&fixture.database, &term, "host").await;
     assert!(matches!(refused, Err(WriteError::Stale(_))), "{refused:?}");
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, None);
 }
 
 async fn an_untrusted_term_does_not_reach_the_database(fixture: Fixture) {
@@ -63,7 +63,7 @@ async fn an_untrusted_term_does_not_reach_the_database(fixture: Fixture) {
     let untrusted = Term::new(id, Trust::none(Clock::boottime()));
     let refused = write(&fixture.database, &untrusted, "host").await;
     assert!(matches!(refused, Err(WriteError::Untrusted(_))), "{refused:?}");
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, None);
 }
 
 async fn what_fails_inside_is_rolled_back(fixture: Fixture) {
@@ -73,7 +73,7 @@ async fn what_fails_inside_is_rolled_back(fixture: Fixture) {
         Err::<(), _>(WriteError::Database("no".into()))
     });
     assert!(matches!(failed.await, Err(WriteError::Database(_))));
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, None);
     write(&fixture.database, &term, "host").await.unwrap();
 }
 
@@ -99,7 +99,7 @@ async fn what_the_database_refuses_is_told_and_nothing_is_half_written(fixture: 
         let failed = fixture.database.fenced(&term, work).await.unwrap_err();
         assert!(matches!(&failed, WriteError::Database(why) if why.contains("disk is full")), "{failed}");
     }
-    assert_eq!(fixture.database.cursor("v1", "host").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "host").await, None);
     assert!(fixture.database.known_dids().await.unwrap().is_empty());
     let on = if fixture.database.backend() == Backend::Postgres { " ON tags" } else { "" };
     fixture.execute(&format!("DROP TRIGGER full_disk{on}")).await;
@@ -125,10 +125,8 @@ async fn a_dropped_call_is_carried_to_its_end(fixture: Fixture) {
     assert!(call.await.unwrap_err().is_cancelled());
     go.send(()).unwrap();
     eventually("the dropped transaction is committed", WITHIN, async || {
-        let both = (
-            fixture.database.cursor("v1", "first").await.unwrap(),
-            fixture.database.cursor("v1", "second").await.unwrap(),
-        );
+        let both =
+            (cursor(&fixture.database, "v1", "first").await, cursor(&fixture.database, "v1", "second").await);
         if both == (Some(1), Some(1)) { Ok(()) } else { Err(both) }
     })
     .await;
@@ -141,8 +139,8 @@ async fn without_leases_only_trust_counts(fixture: Fixture) {
     write(&unleased, &Term::new(id.clone(), trust()), "host").await.unwrap();
     let refused = write(&unleased, &Term::new(id, Trust::none(Clock::boottime())), "other").await;
     assert!(matches!(refused, Err(WriteError::Untrusted(_))), "{refused:?}");
-    assert_eq!(unleased.cursor("v1", "host").await.unwrap(), Some(1));
-    assert_eq!(unleased.cursor("v1", "other").await.unwrap(), None);
+    assert_eq!(cursor(&unleased, "v1", "host").await, Some(1));
+    assert_eq!(cursor(&unleased, "v1", "other").await, None);
 }
 
 /// On SQLite a transaction is the one writer, so that nothing can come between.

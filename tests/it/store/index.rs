@@ -3,7 +3,7 @@
 use atcr_workers::atproto::{Collection, Did, Micros, State};
 use atcr_workers::store::{Tx, WriteError};
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, cursor};
 use super::on_both;
 use super::samples::*;
 
@@ -140,7 +140,7 @@ async fn counts_beyond_the_limit_of_an_author_are_dropped(fixture: Fixture) {
 
 async fn a_cursor_never_goes_back(fixture: Fixture) {
     let term = fixture.term().await;
-    assert_eq!(fixture.database.cursor("v1", "a").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "a").await, None);
     for (host, time_us) in [("a", 5), ("a", 3), ("b", 4)] {
         fixture
             .database
@@ -148,9 +148,9 @@ async fn a_cursor_never_goes_back(fixture: Fixture) {
             .await
             .unwrap();
     }
-    assert_eq!(fixture.database.cursor("v1", "a").await.unwrap(), Some(5));
-    assert_eq!(fixture.database.cursor("v1", "b").await.unwrap(), Some(4));
-    assert_eq!(fixture.database.cursor("v2", "a").await.unwrap(), None);
+    assert_eq!(cursor(&fixture.database, "v1", "a").await, Some(5));
+    assert_eq!(cursor(&fixture.database, "v1", "b").await, Some(4));
+    assert_eq!(cursor(&fixture.database, "v2", "a").await, None);
 }
 
 async fn an_account_follows_its_newest_event(fixture: Fixture) {
