@@ -28,6 +28,12 @@ struct Line {
     line: String,
 }
 
+#[derive(QueryableByName)]
+struct PlanStep {
+    #[diesel(sql_type = Text)]
+    detail: String,
+}
+
 impl Fixture {
     pub(crate) async fn sqlite() -> Self {
         let fixture = Self::empty_sqlite().await;
@@ -102,6 +108,14 @@ impl Fixture {
                 lines.unwrap_or_else(|e| panic!("{query}: {e}")).into_iter().map(|row| row.line).collect()
             }
         }
+    }
+
+    /// How SQLite would run a statement: the steps of its plan.
+    pub(crate) async fn plan(&self, statement: &str) -> Vec<String> {
+        let path = self.options.url.strip_prefix("sqlite://").unwrap();
+        let mut connection = SqliteConnection::establish(path).unwrap();
+        let steps = sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load::<PlanStep>(&mut connection);
+        steps.unwrap_or_else(|e| panic!("{statement}: {e}")).into_iter().map(|step| step.detail).collect()
     }
 
     /// Keeps every other writer out of the leases until what it returns is dropped.
