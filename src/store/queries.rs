@@ -21,6 +21,9 @@ const VALUES_MAX: usize = 30_000;
 pub(super) type Key<'a> = (&'a str, &'a str);
 
 /// The rows of `items`, in lists that fit into a statement.
+///
+/// A statement that looks for pairs says `IN (SELECT … FROM name)` with the rows under a name: with
+/// the rows in the `IN` itself SQLite reads the whole table.
 fn chunked<T, const N: usize>(
     items: &[T],
     row: impl Fn(&T) -> [Value; N],

@@ -7,6 +7,8 @@ mod identity;
 mod index;
 mod leases;
 mod migrations;
+mod opening;
+mod plans;
 mod samples;
 mod stats;
 

@@ -15,8 +15,10 @@ pub(in crate::store) async fn delete(
     keys: &[Key<'_>],
 ) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete =
-            Statement::new(&format!("DELETE FROM {table} WHERE (hold_did, rkey) IN (VALUES {{rows}})"));
+        let delete = Statement::new(&format!(
+            "WITH gone (did, rkey) AS (VALUES {{rows}})
+             DELETE FROM {table} WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)"
+        ));
         session.execute(delete.rows(&chunk)).await?;
     }
     Ok(())
@@ -39,7 +41,8 @@ pub(in crate::store) async fn delete_stats(
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(
-            "DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN (VALUES {rows})
+            "WITH gone (did, rkey) AS (VALUES {rows})
+             DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)
              RETURNING owner_did, repository",
         );
         repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);

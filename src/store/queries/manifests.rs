@@ -16,7 +16,8 @@ pub(in crate::store) async fn delete(
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(
-            "DELETE FROM manifests WHERE (did, rkey) IN (VALUES {rows}) RETURNING did, repository",
+            "WITH gone (did, rkey) AS (VALUES {rows})
+             DELETE FROM manifests WHERE (did, rkey) IN (SELECT did, rkey FROM gone) RETURNING did, repository",
         );
         repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
     }

@@ -16,7 +16,9 @@ pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> Qu
     let mut known = Vec::new();
     for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let select = Statement::new(
-            "SELECT did, collection, rkey FROM records WHERE (did, collection, rkey) IN (VALUES {rows})",
+            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+             SELECT did, collection, rkey FROM records
+             WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
         known.extend(session.load::<(Text, Text, Text), _>(select.rows(&chunk)).await?);
     }

@@ -257,7 +257,7 @@ fn a_silent_peer_is_declared_dead_only_while_our_own_trust_lies_ahead() {
     let mut stage = Stage::registered(Effects::Fenced);
     let peer = Peer { incarnation: Incarnation::new(), renew_seq: 3, ttl: TIMING.ttl };
     let declared = Command::DeclareDead { who: peer.incarnation, seen: 3 };
-    let mut renew = |stage: &mut Stage, wait: u64| {
+    let renew = |stage: &mut Stage, wait: u64| {
         stage.later(wait);
         let world = Heartbeat { leases: vec![], peers: vec![peer] };
         stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world)))).contains(&declared)
