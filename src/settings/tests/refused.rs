@@ -1,3 +1,5 @@
+//! Every refusal, by what must be in its message.
+
 use super::*;
 
 /// (file, what the message says): each value with its key, itself, and what was expected.
