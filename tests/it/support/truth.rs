@@ -92,7 +92,7 @@ pub(crate) fn compare(found: &Rows, wanted: &Rows) -> Result<(), Difference> {
 }
 
 /// What [`compare`] found, printed for people.
-pub(crate) struct Difference(String);
+pub(crate) struct Difference(pub(crate) String);
 
 impl std::fmt::Debug for Difference {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -104,12 +104,14 @@ fn page(record: Record<'_>) -> Option<Value> {
     }))
 }
 
+/// One that was never updated counts as updated when it was made.
 fn profile(record: Record<'_>) -> Option<Value> {
     (record.rkey == "self").then_some(())?;
+    let created_at = record.time("createdAt")?;
     Some(json!({
         "did": record.did, "rkey": record.rkey, "default_hold_did": record.did("defaultHold")?,
         "auto_remove_untagged": record.fields.get("autoRemoveUntagged").map_or(Some(false), Value::as_bool)?,
-        "created_at": record.time("createdAt")?, "updated_at": record.optional_time("updatedAt")?,
+        "created_at": created_at, "updated_at": record.optional_time("updatedAt")?.unwrap_or(created_at),
     }))
 }
 
