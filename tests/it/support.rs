@@ -3,9 +3,11 @@
 
 pub(crate) mod eventually;
 pub(crate) mod http;
+pub(crate) mod index;
 pub(crate) mod pds;
 pub(crate) mod peers;
 pub(crate) mod ports;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod supervisor;
+pub(crate) mod truth;
