@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn it_bites_once_trust_and_the_stop_budget_have_passed_and_not_before() {
-        let (clock, (bitten, bites)) = (Clock::manual(), mpsc::channel());
+        let (clock, (bitten, bites)) = (Clock::manual(), mpsc::sync_channel(1_000));
         let bite: Bite = Arc::new(move |term| drop(bitten.send(term.clone())));
         let dog = Watchdog::start(clock.clone(), Duration::from_secs(1), bite).expect("a thread starts");
         let term = TermId { name: "w".parse().expect("a name"), holder: Incarnation::new(), epoch: Epoch(1) };

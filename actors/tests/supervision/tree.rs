@@ -17,7 +17,7 @@ async fn one(conduct: Conduct) -> (Supervision, Log, Arc<MemoryStore>) {
 }
 
 fn kill(actor: &str) {
-    ractor::registry::where_is(actor.to_owned()).unwrap_or_else(|| panic!("no actor {actor}")).kill();
+    ractor::registry::where_is(actor).unwrap_or_else(|| panic!("no actor {actor}")).kill();
 }
 
 /// trillian, stork and others: a lease whose worker failed stayed with an instance that did not work.

@@ -133,7 +133,7 @@ impl Session<'_> {
         let now = Instant::now();
         self.live.event(now);
         if bytes.is_empty() {
-            tracing::warn!(host = %self.host.key(), "skipped a message over the size limit");
+            tracing::debug!(host = %self.host.key(), "skipped a message over the size limit");
             self.meters.skipped.increment(1);
             return None;
         }
