@@ -75,12 +75,11 @@ async fn within_limit<'a>(
     let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
     let mut over = HashSet::new();
     for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
-        let author = (&change.did, change.collection);
-        let room = match room.entry(author) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => {
+        let room = match room.entry((&change.did, change.collection)) {
+            Entry::Occupied(counted) => counted.into_mut(),
+            Entry::Vacant(uncounted) => {
                 let count = queries::records::count(session, change.did.as_str(), change.collection).await?;
-                unknown.insert(RECORDS_PER_AUTHOR_MAX.saturating_sub(count))
+                uncounted.insert(RECORDS_PER_AUTHOR_MAX.saturating_sub(count))
             }
         };
         if *room == 0 {

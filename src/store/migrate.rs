@@ -85,8 +85,8 @@ where
     if !unknown.is_empty() {
         return Err(MigrateError::Newer(unknown.join(", ")));
     }
-    let (there, missing): (Vec<_>, Vec<_>) =
-        known.into_iter().partition(|m| applied.iter().any(|version| *version == m.name().version()));
+    let is_applied = |m: &dyn Migration<DB>| applied.iter().any(|v| *v == m.name().version());
+    let (there, missing): (Vec<_>, Vec<_>) = known.into_iter().partition(|m| is_applied(m.as_ref()));
     let names = |list: &[Box<dyn Migration<DB>>]| list.iter().map(|m| m.name().to_string()).collect();
     match step {
         Step::List => Ok(names(&missing)),

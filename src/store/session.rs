@@ -14,7 +14,7 @@ use super::{postgres, sqlite};
 pub(super) type SqliteSession = SyncConnectionWrapper<SqliteConnection>;
 
 /// A pooled connection. Given back when dropped; one with a transaction still open is closed instead.
-#[expect(clippy::large_enum_variant, reason = "there is one per transaction, and it lives in its task")]
+#[allow(clippy::large_enum_variant, reason = "a session is borrowed, and moved twice in its life")]
 pub(super) enum Session {
     Postgres(PooledConnection<'static, AsyncPgConnection>),
     Sqlite(PooledConnection<'static, SqliteSession>),

@@ -155,12 +155,6 @@ impl Fixture {
     }
 }
 
-/// Up to where one server's stream is in the index.
-pub(crate) async fn cursor(database: &Database, wire: &str, host: &str) -> Option<i64> {
-    let cursors = database.cursors(wire).await.unwrap();
-    cursors.into_iter().find_map(|(of, time_us)| (of == host).then_some(time_us))
-}
-
 pub(crate) fn name() -> LeaseName {
     "work".parse().unwrap()
 }
