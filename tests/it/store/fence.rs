@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::fixture::{Fixture, name, registration, trust};
 use super::on_both;
-use super::samples::{present, tag};
+use super::samples::{cursor, present, tag};
 use crate::support::eventually::eventually;
 
 const WITHIN: Duration = Duration::from_secs(30);

@@ -6,6 +6,7 @@ use atcr_workers::atproto::records::{
     ArtifactType, Blob, Captain, Crew, Manifest, Page, Profile, Reference, Scan, Star, Stats, Tag,
 };
 use atcr_workers::atproto::{Change, Collection, Did, Micros, Record, Rev, Rkey, State};
+use atcr_workers::store::Database;
 
 pub(crate) fn did(text: &str) -> Did {
     Did::parse(text).unwrap()
@@ -158,4 +159,10 @@ pub(crate) fn scan(owner: &str, repository: &str, n: i64) -> Record {
         scanner_version: "v1".into(),
         scanned_at: Micros(n),
     })
+}
+
+/// The position of `host`'s stream on this wire.
+pub(crate) async fn cursor(database: &Database, wire: &str, host: &str) -> Option<i64> {
+    let cursors = database.cursors(wire).await.unwrap();
+    cursors.into_iter().find(|(of, _)| of == host).map(|(_, time_us)| time_us)
 }
