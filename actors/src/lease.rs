@@ -82,6 +82,33 @@ pub struct LeaseRow {
     pub failures: u32,
 }
 
+/// What one asks for when claiming a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The lease.
+    pub name: LeaseName,
+    /// For whom.
+    pub me: Incarnation,
+    /// G: how long the start has to wait if the old holder lost its beacon and may still be at work. Zero for workers
+    /// whose effects the fence protects.
+    pub grace: Duration,
+    /// An instance whose beacon the caller has seen gone. If the store finds it gone too, it is declared dead in the
+    /// claim's own transaction: one commit from the crash to the new term.
+    pub beaconless: Option<Incarnation>,
+}
+
+/// What a store tells without being asked. News may be lost and may come twice: beside it, everything is looked at
+/// again at each renewal and each poll.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The lease came free.
+    Freed(LeaseName),
+    /// The instance's beacon is gone: it crashed, or lost its session.
+    Beaconless(Incarnation),
+    /// Something changed, or news may have been lost: look.
+    Look,
+}
+
 /// Another instance, or this one, as a renewal shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
@@ -98,7 +125,8 @@ pub struct Peer {
 pub enum Renewal {
     /// Alive, and this is the world.
     Alive(Heartbeat),
-    /// Nothing matched: this incarnation is dead (or gone). It stays so: register anew.
+    /// Nothing matched: this incarnation is dead (or gone), or its session and with it its beacon is lost. It stays so:
+    /// register anew.
     Dead,
 }
 
@@ -193,14 +221,21 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Declares `who` dead, once and for good, if its `renew_seq` is still `seen`. True: this call did it.
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError>;
 
-    /// Acquires `name` for `me`: where not paused, `me` is alive, and the holder is nobody or dead. None: refused.
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError>;
+    /// Declares every instance without a beacon dead, in one statement: the poll beside [`LeaseStore::news`]. Says whom.
+    /// A store without beacons buries nobody.
+    async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError>;
+
+    /// Acquires a lease: where not paused, the asker is up, and the holder is nobody or dead. None: refused.
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError>;
 
     /// Clears the holder where name, holder and epoch all match; leaves a carried wait. True: the acknowledgement.
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError>;
 
     /// Ends the incarnation after its last release, so that nobody waits for its TTL.
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError>;
+
+    /// Waits for news of the registered incarnation. Cancel-safe. A store that has none waits for ever.
+    async fn news(&self, me: Incarnation) -> News;
 
     /// Every lease, by name.
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError>;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 
 use crate::clock::{Clock, Moment};
 use crate::lease::{
-    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
-    Peer, ProcessId, Registration, Release, Renewal, StoreError, TermId,
+    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore,
+    LeaseView, News, Peer, ProcessId, Registration, Release, Renewal, StoreError, TermId,
 };
 
 /// Leases of this process only.
@@ -131,7 +131,17 @@ impl LeaseStore for MemoryStore {
         Ok(still && world.end(who, "ttl"))
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
+    /// Nobody here has a beacon: what lives in this process dies with it.
+    async fn bury(&self, _: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        Ok(vec![])
+    }
+
+    async fn news(&self, _: Incarnation) -> News {
+        std::future::pending().await
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
+        let (name, me) = (&ask.name, ask.me);
         let (mut world, now) = (self.world(), self.clock.now());
         let Some(lease) = world.leases.get(name) else { return Ok(None) };
         let taken = lease.holder.is_some_and(|holder| world.alive(holder));

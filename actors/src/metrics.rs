@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::lease::slot::Slot;
-use crate::lease::{HandOver, LeaseName};
+use crate::lease::{HandOver, LeaseName, News};
 
 /// Registers the help texts with the installed recorder. Call once, after installing it.
 pub fn describe() {
@@ -30,6 +30,7 @@ pub fn describe() {
         Unit::Seconds,
         "From the release, or the dead holder's last renewal, to the start here, by reason"
     );
+    describe_counter!("lease_news_total", "What the store told without being asked, by kind");
     describe_counter!("lease_deaths_declared_total", "Silent instances that this one declared dead");
 }
 
@@ -57,6 +58,15 @@ pub(crate) fn lost(lease: &LeaseName, reason: &'static str) {
 pub(crate) fn renewed(took: Duration, outcome: &'static str) {
     counter!("lease_renewals_total", "outcome" => outcome).increment(1);
     histogram!("lease_renewal_seconds").record(took);
+}
+
+pub(crate) fn news(news: &News) {
+    let kind = match news {
+        News::Freed(_) => "freed",
+        News::Beaconless(_) => "beaconless",
+        News::Look => "look",
+    };
+    counter!("lease_news_total", "kind" => kind).increment(1);
 }
 
 pub(crate) fn declared_dead() {

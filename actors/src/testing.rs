@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lease::{
-    Claim, Epoch, Heartbeat, Incarnation, LeaseName, LeaseRow, LeaseStore, ProcessId, Registration, Release,
-    Renewal, TermId,
+    Ask, Claim, Epoch, Heartbeat, Incarnation, LeaseName, LeaseRow, LeaseStore, ProcessId, Registration,
+    Release, Renewal, TermId,
 };
 
 /// A store under test, shared by several imagined instances.
@@ -71,7 +71,11 @@ async fn join(store: &Store, label: &str) -> Incarnation {
 }
 
 async fn claim(store: &Store, me: Incarnation) -> Option<Claim> {
-    store.claim(&name(), me).await.expect("claim")
+    store.claim(&ask(me)).await.expect("claim")
+}
+
+fn ask(me: Incarnation) -> Ask {
+    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None }
 }
 
 async fn term(store: &Store, me: Incarnation) -> TermId {

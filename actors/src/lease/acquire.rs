@@ -1,24 +1,45 @@
 //! From standby to a running worker: claim what is free, wait what is owed, start.
 
+use std::time::Duration;
+
 use super::slot::{Command, Phase, Slot, View};
-use super::{Claim, LeaseRow, Release, StoreError, TermId, release};
+use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release};
 
 /// A renewal shows `row` while the slot has no term.
 pub(crate) fn seen(slot: &mut Slot, row: &LeaseRow, view: &View<'_>) -> Vec<Command> {
-    slot.given_up = row.failures;
     let Some(me) = view.me else { return vec![] };
     if row.holder == Some(me) {
         // A claim whose answer was lost, or a worker that stopped for want of trust: ours in the row, not in fact.
         let term = TermId { name: slot.name.clone(), holder: me, epoch: row.epoch };
         return release::give_back(slot, term, Release::Free);
     }
-    let free = !(row.paused || row.holder_alive && row.holder.is_some());
-    let willing = view.trusted && !view.closing && row.cool_down.is_zero();
-    if slot.phase != Phase::Standby || !free || !willing {
+    let taken = row.holder_alive && row.holder.is_some();
+    if taken { vec![] } else { ask(slot, None, view) }
+}
+
+/// The store says that the lease came free.
+pub(crate) fn freed(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
+    ask(slot, None, view)
+}
+
+/// The store says that `who` has no beacon any more; the lease is asked for if it was the holder.
+pub(crate) fn beaconless(slot: &mut Slot, who: Incarnation, view: &View<'_>) -> Vec<Command> {
+    if slot.holder == Some(who) { ask(slot, Some(who), view) } else { vec![] }
+}
+
+/// Asks for the lease, if this instance may and wants to.
+fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec<Command> {
+    let Some(me) = view.me else { return vec![] };
+    let willing = view.trusted && !view.closing && !slot.paused && view.now >= slot.away_until;
+    if slot.phase != Phase::Standby || !willing {
         return vec![];
     }
     slot.phase = Phase::Claiming;
-    vec![Command::Claim(slot.name.clone(), me)]
+    let grace = match slot.effects {
+        Effects::External => view.timing.grace,
+        Effects::Fenced => Duration::ZERO,
+    };
+    vec![Command::Claim(Ask { name: slot.name.clone(), me, grace, beaconless })]
 }
 
 /// The store answered a claim. The answer gives no trust: without it, the next renewal's list is the truth.

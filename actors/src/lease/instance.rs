@@ -8,13 +8,18 @@ use super::slot::{Command, Outcome, Phase, Slot, View};
 use super::timing::Timing;
 use super::watch::Watch;
 use super::{
-    Claim, Effects, Heartbeat, Incarnation, LeaseName, Renewal, StoreError, TermId, acquire, keep, release,
+    Claim, Effects, Heartbeat, Incarnation, LeaseName, News, Renewal, StoreError, TermId, acquire, keep,
+    release,
 };
 use crate::clock::Moment;
 
 /// The shortest pause before a failed renewal or registration is sent again: below it, a database that refuses at once
 /// would be asked without pause; above R/2, one failure would cost a renewal.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// The shortest pause between two renewals, however many news there are. At half, a hundred leases that move cost a
+/// hundred renewals in two seconds; at double, what is not in the news is seen that much later.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// What an instance hears.
 #[derive(Clone, Debug)]
@@ -25,6 +30,10 @@ pub enum Event {
     Renewed(Incarnation, Moment, Result<Renewal, StoreError>),
     /// A declaration of death was answered.
     Declared(Result<bool, StoreError>),
+    /// The burying of instances without a beacon was answered.
+    Buried(Result<Vec<Incarnation>, StoreError>),
+    /// The store of this incarnation has news.
+    News(Incarnation, News),
     /// A claim was answered.
     Claimed(LeaseName, Incarnation, Result<Option<Claim>, StoreError>),
     /// A release was answered.
@@ -49,6 +58,10 @@ pub struct Instance {
     slots: BTreeMap<LeaseName, Slot>,
     /// When the next registration or renewal is due; none = one is under way.
     beat_at: Option<Moment>,
+    /// When the last renewal was sent.
+    beaten_at: Moment,
+    /// When the next look for instances without a beacon is due; none = one is under way.
+    poll_at: Option<Moment>,
     ending: Ending,
 }
 
@@ -70,6 +83,8 @@ impl Instance {
             watch: Watch::default(),
             slots: slots.into_iter().map(|slot| (slot.name.clone(), slot)).collect(),
             beat_at: Some(Moment::default()),
+            beaten_at: Moment::default(),
+            poll_at: None,
             ending: Ending::No,
         }
     }
@@ -88,7 +103,7 @@ impl Instance {
             return None;
         }
         let trust = self.depends_on_trust().then_some(self.deadline);
-        self.slots.values().filter_map(Slot::due).chain(self.beat_at).chain(trust).min()
+        self.slots.values().filter_map(Slot::due).chain(self.beat_at).chain(self.poll_at).chain(trust).min()
     }
 
     /// The registered incarnation.
@@ -119,12 +134,12 @@ impl Instance {
         match event {
             Event::Registered(me, reply) => self.registered(me, reply.is_ok(), now),
             Event::Renewed(me, sent, reply) => self.renewed(me, sent, reply, now, jitter),
-            Event::Declared(reply) => {
-                if reply == Ok(true) && self.beat_at.is_some() {
-                    self.beat_at = Some(now);
-                }
-                vec![]
+            Event::Declared(reply) => self.look_if(reply == Ok(true), now),
+            Event::Buried(reply) => {
+                self.poll_at = self.me.map(|_| now + self.timing.poll_every);
+                self.look_if(reply.is_ok_and(|buried| !buried.is_empty()), now)
             }
+            Event::News(me, news) if self.me == Some(me) => self.news(me, &news, now, jitter),
             Event::Claimed(name, me, reply) if self.me == Some(me) => {
                 self.at(&name, now, jitter, |slot, view| acquire::claimed(slot, reply, view))
             }
@@ -143,7 +158,29 @@ impl Instance {
                 vec![Command::End]
             }
             Event::Shutdown => self.close(now, jitter),
-            Event::Tick | Event::Claimed(..) | Event::Released(..) | Event::Ended(_) => vec![],
+            Event::Tick | Event::News(..) | Event::Claimed(..) | Event::Released(..) | Event::Ended(_) => {
+                vec![]
+            }
+        }
+    }
+
+    /// Renews soon, if there is something to see and no renewal is under way. Not at once: news come in flocks.
+    fn look_if(&mut self, worth_it: bool, now: Moment) -> Vec<Command> {
+        if worth_it {
+            let soon = now.max(self.beaten_at + LOOK_PAUSE);
+            self.beat_at = self.beat_at.map(|at| at.min(soon));
+        }
+        vec![]
+    }
+
+    fn news(&mut self, me: Incarnation, news: &News, now: Moment, jitter: f64) -> Vec<Command> {
+        match news {
+            News::Freed(name) => self.at(name, now, jitter, acquire::freed),
+            News::Beaconless(who) => {
+                let claims = self.each(now, jitter, |slot, view| acquire::beaconless(slot, *who, view));
+                if claims.is_empty() { vec![Command::Bury(me)] } else { claims }
+            }
+            News::Look => self.look_if(true, now),
         }
     }
 
@@ -151,7 +188,9 @@ impl Instance {
         self.beat_at = Some(if accepted { now } else { now + self.timing.renew_every.max(TRY_AGAIN) });
         if accepted {
             self.me = Some(me);
+            self.poll_at = Some(now + self.timing.poll_every);
             self.watch.forget();
+            return vec![Command::Listen(me)];
         }
         vec![]
     }
@@ -196,13 +235,19 @@ impl Instance {
     fn see(&mut self, world: &Heartbeat, sent: Moment, now: Moment, jitter: f64) -> Vec<Command> {
         let mut commands = Vec::new();
         for row in &world.leases {
-            commands.extend(self.at(&row.name, now, jitter, |slot, view| match slot.phase {
-                _ if sent <= slot.settled_at => vec![],
-                Phase::Claiming | Phase::Releasing { .. } | Phase::CoolingDown { .. } | Phase::Done(_) => {
-                    vec![]
+            commands.extend(self.at(&row.name, now, jitter, |slot, view| {
+                slot.remember(row, view.now);
+                match slot.phase {
+                    _ if sent <= slot.settled_at => vec![],
+                    Phase::Claiming
+                    | Phase::Releasing { .. }
+                    | Phase::CoolingDown { .. }
+                    | Phase::Done(_) => {
+                        vec![]
+                    }
+                    Phase::Standby => acquire::seen(slot, row, view),
+                    _ => keep::seen(slot, row, view),
                 }
-                Phase::Standby => acquire::seen(slot, row, view),
-                _ => keep::seen(slot, row, view),
             }));
         }
         commands
@@ -213,6 +258,7 @@ impl Instance {
         self.me = None;
         self.deadline = Moment::default();
         self.beat_at = Some(now);
+        self.poll_at = None;
         self.watch.forget();
         let stops = self.each(now, jitter, |slot, view| keep::lost(slot, view, "declared dead"));
         [vec![Command::EndTrust], stops].concat()
@@ -231,6 +277,7 @@ impl Instance {
             return vec![];
         }
         let mut commands = self.beat(now);
+        commands.extend(self.poll(now));
         let mut late = false;
         commands.extend(self.each(now, jitter, |slot, view| {
             late |= release::overdue(slot, view);
@@ -249,10 +296,19 @@ impl Instance {
             return vec![];
         }
         self.beat_at = None;
+        self.beaten_at = now;
         if self.ending == Ending::Departing || self.me.is_none() && self.ending != Ending::No {
             return vec![];
         }
         vec![self.me.map_or(Command::Register, Command::Renew)]
+    }
+
+    /// The slow look beside the news: notifications get lost.
+    fn poll(&mut self, now: Moment) -> Option<Command> {
+        let me = self.me.filter(|_| self.poll_at.is_some_and(|at| now >= at))?;
+        let may = self.trusted(now) && self.ending == Ending::No;
+        self.poll_at = (!may).then(|| now + self.timing.poll_every);
+        may.then_some(Command::Bury(me))
     }
 
     /// Once every slot is done: depart, unless a worker may still run under this incarnation; then end.

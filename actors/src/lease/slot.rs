@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::timing::Timing;
-use super::{Effects, HandOver, Incarnation, LeaseName, Release, TermId};
+use super::{Ask, Effects, HandOver, Incarnation, LeaseName, LeaseRow, Release, TermId};
 use crate::clock::Moment;
 use crate::restart::{Failures, Intensity};
 
@@ -98,6 +98,8 @@ pub enum Outcome {
 pub enum Command {
     /// Register a new incarnation.
     Register,
+    /// Listen to the store's news for this incarnation, and no other.
+    Listen(Incarnation),
     /// Renew, and answer with the moment of sending.
     Renew(Incarnation),
     /// Let terms of this incarnation be trusted until then.
@@ -112,7 +114,9 @@ pub enum Command {
         seen: i64,
     },
     /// Claim a lease.
-    Claim(LeaseName, Incarnation),
+    Claim(Ask),
+    /// Declare all instances without a beacon dead.
+    Bury(Incarnation),
     /// Start the worker.
     Start(TermId, HandOver),
     /// Start the worker again under the same term.
@@ -168,6 +172,12 @@ pub struct Slot {
     pub after: HandOver,
     /// When the term's worker first started.
     pub started_at: Moment,
+    /// Whom the last renewal showed as its holder.
+    pub holder: Option<Incarnation>,
+    /// Whether an operator paused it, by the last renewal.
+    pub paused: bool,
+    /// Until when this instance stays away from it after failures.
+    pub away_until: Moment,
     /// How often in a row this instance gave the lease up, as the store remembers it.
     pub given_up: u32,
     /// Its worker's recent failures.
@@ -186,10 +196,21 @@ impl Slot {
             settled_at: Moment::default(),
             after: HandOver { reason: "first", gap: Duration::ZERO },
             started_at: Moment::default(),
+            holder: None,
+            paused: false,
+            away_until: Moment::default(),
             given_up: 0,
             failures: Failures::default(),
             intensity,
         }
+    }
+
+    /// Takes in what a renewal shows of the lease, whatever the phase.
+    pub(crate) fn remember(&mut self, row: &LeaseRow, now: Moment) {
+        self.holder = row.holder.filter(|_| row.holder_alive);
+        self.paused = row.paused;
+        self.away_until = now + row.cool_down;
+        self.given_up = row.failures;
     }
 
     /// The term that this instance has, in whatever phase.

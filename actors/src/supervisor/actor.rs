@@ -7,6 +7,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use super::{Message, Setup, Snapshot, Standing};
@@ -44,6 +45,7 @@ pub(super) struct State {
     pub(super) runs: u64,
     pub(super) watchdog: Watchdog,
     pub(super) timer: Option<(Moment, Timer)>,
+    pub(super) listening: Option<DropGuard>,
     pub(super) publish: watch::Sender<Snapshot>,
     pub(super) report: Arc<OnceLock<Report>>,
     pub(super) tasks: TaskTracker,
@@ -128,6 +130,7 @@ impl State {
             last_failures: HashMap::new(),
             runs: 0,
             timer: None,
+            listening: None,
             setup,
             store,
             instance,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
+use tokio_util::sync::CancellationToken;
 
 use super::Message;
 use super::actor::{Running, State};
@@ -19,6 +20,7 @@ impl State {
         let store = self.store.clone();
         match command {
             Command::Register => self.register(myself),
+            Command::Listen(me) => self.listen(myself, me),
             Command::Renew(me) => self.renew(myself, me),
             Command::Trust(until) => self.trust.extend(until),
             Command::EndTrust => {
@@ -36,11 +38,18 @@ impl State {
                     Event::Declared(reply)
                 },
             ),
-            Command::Claim(name, me) => {
-                let asked = name.clone();
+            Command::Bury(me) => self.ask(myself, async move { store.bury(me).await }, |reply| {
+                for who in reply.iter().flatten() {
+                    metrics::declared_dead();
+                    tracing::warn!(instance = %who, "declared dead: its beacon is gone");
+                }
+                Event::Buried(logged(reply))
+            }),
+            Command::Claim(ask) => {
+                let (name, me) = (ask.name.clone(), ask.me);
                 self.ask(
                     myself,
-                    async move { store.claim(&asked, me).await },
+                    async move { store.claim(&ask).await },
                     move |reply| Event::Claimed(name, me, logged(reply)),
                 );
             }
@@ -114,6 +123,20 @@ impl State {
                 tracing::info!(instance = %me, "registered");
             }
             Event::Registered(me, logged(reply))
+        });
+    }
+
+    /// Passes the store's news on, until another incarnation listens or the supervisor ends.
+    fn listen(&mut self, myself: &ActorRef<Message>, me: Incarnation) {
+        let (store, myself, meter) = (self.store.clone(), myself.clone(), self.meter.clone());
+        let stop = CancellationToken::new();
+        self.listening = Some(stop.clone().drop_guard());
+        self.tasks.spawn(async move {
+            while let Some(news) = stop.run_until_cancelled(store.news(me)).await {
+                metrics::news(&news);
+                meter.sending();
+                let _ = myself.cast(Message::Event(Event::News(me, news)));
+            }
         });
     }
 

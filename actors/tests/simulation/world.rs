@@ -244,7 +244,7 @@ impl World {
         let node = &mut self.nodes[index];
         match command {
             Command::Trust(until) => node.extend_trust(node.instance.me(), until),
-            Command::EndTrust => {}
+            Command::EndTrust | Command::Listen(_) => {}
             Command::Start(term, _) | Command::Restart(term) => {
                 assert!(now < node.instance.deadline(), "seed {}: {term} starts without trust", self.seed);
                 let trusted_until = node.instance.deadline();
@@ -290,8 +290,10 @@ impl World {
             }
             Command::Renew(me) => Event::Renewed(me, sent, now(self.store.renew(me))),
             Command::DeclareDead { who, seen } => Event::Declared(now(self.store.declare_dead(who, seen))),
-            Command::Claim(name, me) => {
-                let reply = now(self.store.claim(&name, me));
+            Command::Bury(me) => Event::Buried(now(self.store.bury(me))),
+            Command::Claim(ask) => {
+                let (name, me) = (ask.name.clone(), ask.me);
+                let reply = now(self.store.claim(&ask));
                 if let Ok(Some(claim)) = &reply {
                     let last = self.epochs.insert(name.clone(), claim.term.epoch);
                     assert!(
@@ -346,7 +348,8 @@ fn failure(command: &Command, sent: Moment) -> Event {
     match command.clone() {
         Command::Register => Event::Registered(Incarnation::new(), error()),
         Command::Renew(me) => Event::Renewed(me, sent, error()),
-        Command::Claim(name, me) => Event::Claimed(name, me, error()),
+        Command::Claim(ask) => Event::Claimed(ask.name, ask.me, error()),
+        Command::Bury(_) => Event::Buried(error()),
         Command::Release(term, _) => Event::Released(term, error()),
         Command::Depart(_) => Event::Departed,
         _ => Event::Declared(error()),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use leased_actors::clock::Clock;
 use leased_actors::lease::timing::Timing;
 use leased_actors::lease::{
-    Claim, Effects, Incarnation, LeaseName, LeaseStore, LeaseView, ProcessId, Registration, Release, Renewal,
-    StoreError, TermId,
+    Ask, Claim, Effects, Incarnation, LeaseName, LeaseStore, LeaseView, News, ProcessId, Registration,
+    Release, Renewal, StoreError, TermId,
 };
 use leased_actors::memory::MemoryStore;
 use leased_actors::restart::Intensity;
@@ -69,9 +69,18 @@ impl LeaseStore for Faulty {
         self.inner.declare_dead(who, seen).await
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
+    async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        self.reach("bury")?;
+        self.inner.bury(me).await
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
         self.reach("claim")?;
-        self.inner.claim(name, me).await
+        self.inner.claim(ask).await
+    }
+
+    async fn news(&self, me: Incarnation) -> News {
+        self.inner.news(me).await
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
