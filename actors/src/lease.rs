@@ -11,6 +11,7 @@ pub mod keep;
 mod names;
 pub mod release;
 pub mod slot;
+pub mod spread;
 mod term;
 pub mod timing;
 pub mod watch;
@@ -76,6 +77,8 @@ pub struct LeaseRow {
     pub holder_alive: bool,
     /// An operator's wish: nobody acquires it.
     pub paused: bool,
+    /// An operator's wish: this living instance has it.
+    pub desired: Option<Incarnation>,
     /// How long the asking instance has to stay away after failures; zero = it may claim.
     pub cool_down: Duration,
     /// How often in a row the asking instance gave it up for failures.
@@ -118,6 +121,8 @@ pub struct Peer {
     pub renew_seq: i64,
     /// Its TTL.
     pub ttl: Duration,
+    /// Whether it takes leases: false while an operator drains it.
+    pub up: bool,
 }
 
 /// What a renewal found.

@@ -79,6 +79,7 @@ impl World {
             holder: lease.holder,
             holder_alive: lease.holder.is_some_and(|holder| self.alive(holder)),
             paused: lease.paused,
+            desired: None,
             cool_down: until.since(now),
             failures,
         }
@@ -120,6 +121,7 @@ impl LeaseStore for MemoryStore {
             incarnation: *who,
             renew_seq: i.renew_seq,
             ttl: i.registration.ttl,
+            up: true,
         };
         let peers = world.instances.iter().filter(|(_, i)| i.dead.is_none()).map(peer).collect();
         Ok(Renewal::Alive(Heartbeat { leases, peers }))

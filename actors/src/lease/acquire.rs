@@ -5,6 +5,14 @@ use std::time::Duration;
 use super::slot::{Command, Phase, Slot, View};
 use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release};
 
+/// How long an instance that has its share waits for one that has not. At half, a loaded database decides the balance;
+/// at double, the last free lease of a small fleet starts a tenth of a second late.
+const SHARE_WAIT: Duration = Duration::from_millis(50);
+
+/// How long others wait for the instance that an operator chose. Below a renewal, it might not have heard of it; at
+/// double, a wish for an instance that does not know the worker costs that much.
+const MOVE_WAIT: Duration = Duration::from_secs(2);
+
 /// A renewal shows `row` while the slot has no term.
 pub(crate) fn seen(slot: &mut Slot, row: &LeaseRow, view: &View<'_>) -> Vec<Command> {
     let Some(me) = view.me else { return vec![] };
@@ -13,8 +21,11 @@ pub(crate) fn seen(slot: &mut Slot, row: &LeaseRow, view: &View<'_>) -> Vec<Comm
         let term = TermId { name: slot.name.clone(), holder: me, epoch: row.epoch };
         return release::give_back(slot, term, Release::Free);
     }
-    let taken = row.holder_alive && row.holder.is_some();
-    if taken { vec![] } else { ask(slot, None, view) }
+    if row.holder_alive && row.holder.is_some() {
+        slot.phase = Phase::Standby;
+        return vec![];
+    }
+    ask(slot, None, view)
 }
 
 /// The store says that the lease came free.
@@ -27,13 +38,36 @@ pub(crate) fn beaconless(slot: &mut Slot, who: Incarnation, view: &View<'_>) -> 
     if slot.holder == Some(who) { ask(slot, Some(who), view) } else { vec![] }
 }
 
-/// Asks for the lease, if this instance may and wants to.
+/// Asks for the lease, if this instance may and wants to; at once, or after those who go first.
 fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec<Command> {
-    let Some(me) = view.me else { return vec![] };
-    let willing = view.trusted && !view.closing && !slot.paused && view.now >= slot.away_until;
-    if slot.phase != Phase::Standby || !willing {
+    if slot.phase != Phase::Standby || !is_willing(slot, view) {
         return vec![];
     }
+    let wait = match slot.desired {
+        Some(other) if Some(other) != view.me => MOVE_WAIT,
+        None if view.sated => SHARE_WAIT,
+        _ => return claim(slot, beaconless, view),
+    };
+    slot.phase = Phase::Deferring { until: view.now + wait, beaconless };
+    vec![]
+}
+
+/// Asks for the lease that nobody went first for.
+pub(crate) fn deferred(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
+    let Phase::Deferring { until, beaconless } = slot.phase else { return vec![] };
+    if view.now < until {
+        return vec![];
+    }
+    slot.phase = Phase::Standby;
+    if is_willing(slot, view) { claim(slot, beaconless, view) } else { vec![] }
+}
+
+fn is_willing(slot: &Slot, view: &View<'_>) -> bool {
+    view.trusted && view.up && !view.closing && !slot.paused && view.now >= slot.away_until
+}
+
+fn claim(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec<Command> {
+    let Some(me) = view.me else { return vec![] };
     slot.phase = Phase::Claiming;
     let grace = match slot.effects {
         Effects::External => view.timing.grace,

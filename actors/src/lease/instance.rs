@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::slot::{Command, Outcome, Phase, Slot, View};
+use super::spread::{self, Spread};
 use super::timing::Timing;
 use super::watch::Watch;
 use super::{
-    Claim, Effects, Heartbeat, Incarnation, LeaseName, News, Renewal, StoreError, TermId, acquire, keep,
-    release,
+    Claim, Effects, Heartbeat, Incarnation, LeaseName, News, Release, Renewal, StoreError, TermId, acquire,
+    keep, release,
 };
 use crate::clock::Moment;
 
@@ -40,6 +41,8 @@ pub enum Event {
     Released(TermId, Result<bool, StoreError>),
     /// A worker's end is confirmed: nothing of it runs any more.
     Ended(TermId),
+    /// A worker made no progress for its limit.
+    Stuck(TermId),
     /// The departure was answered.
     Departed,
     /// Time has passed.
@@ -55,6 +58,7 @@ pub struct Instance {
     me: Option<Incarnation>,
     deadline: Moment,
     watch: Watch,
+    spread: Spread,
     slots: BTreeMap<LeaseName, Slot>,
     /// When the next registration or renewal is due; none = one is under way.
     beat_at: Option<Moment>,
@@ -81,6 +85,7 @@ impl Instance {
             me: None,
             deadline: Moment::default(),
             watch: Watch::default(),
+            spread: Spread::default(),
             slots: slots.into_iter().map(|slot| (slot.name.clone(), slot)).collect(),
             beat_at: Some(Moment::default()),
             beaten_at: Moment::default(),
@@ -153,14 +158,19 @@ impl Instance {
                     keep::failed(slot, view)
                 }
             }),
+            Event::Stuck(term) if self.has(&term) => self.at(&term.name, now, jitter, keep::stuck),
             Event::Departed => {
                 self.ending = Ending::Ended;
                 vec![Command::End]
             }
             Event::Shutdown => self.close(now, jitter),
-            Event::Tick | Event::News(..) | Event::Claimed(..) | Event::Released(..) | Event::Ended(_) => {
-                vec![]
-            }
+            // Of an earlier life, or of a term that is over.
+            Event::Tick
+            | Event::News(..)
+            | Event::Claimed(..)
+            | Event::Released(..)
+            | Event::Ended(_)
+            | Event::Stuck(_) => vec![],
         }
     }
 
@@ -217,7 +227,9 @@ impl Instance {
                 if self.trusted(now) {
                     commands.extend(silent.iter().map(|s| Command::DeclareDead { who: s.who, seen: s.seen }));
                 }
+                self.spread.observe(me, &world, now);
                 commands.extend(self.see(&world, sent, now, jitter));
+                commands.extend(self.balance(me, now, jitter));
                 commands
             }
         }
@@ -245,12 +257,28 @@ impl Instance {
                     | Phase::Done(_) => {
                         vec![]
                     }
-                    Phase::Standby => acquire::seen(slot, row, view),
+                    Phase::Standby | Phase::Deferring { .. } => acquire::seen(slot, row, view),
                     _ => keep::seen(slot, row, view),
                 }
             }));
         }
         commands
+    }
+
+    /// Gives one lease up, gracefully, if this instance is the one that has too many.
+    fn balance(&mut self, me: Incarnation, now: Moment, jitter: f64) -> Vec<Command> {
+        let movable = |slot: &&Slot| matches!(slot.phase, Phase::Running { .. }) && now >= slot.settled_until;
+        let surplus = self.slots.values().rev().find(movable).map(|slot| slot.name.clone());
+        match surplus {
+            Some(name) if self.ending == Ending::No && self.spread.has_too_many(me, now) => {
+                self.spread.moved(now);
+                self.at(&name, now, jitter, |slot, view| {
+                    slot.settled_until = now + spread::SETTLED;
+                    release::hand_back(slot, Release::Free, view, "spread")
+                })
+            }
+            _ => vec![],
+        }
     }
 
     /// Somebody declared this incarnation dead: sticky, so everything it had is over. The process registers anew.
@@ -282,7 +310,8 @@ impl Instance {
         commands.extend(self.each(now, jitter, |slot, view| {
             late |= release::overdue(slot, view);
             let lapsed = if view.trusted { vec![] } else { keep::untrusted(slot, view) };
-            let due = [acquire::waited, keep::backed_off, release::again].map(|phase| phase(slot, view));
+            let due = [acquire::deferred, acquire::waited, keep::backed_off, release::again]
+                .map(|phase| phase(slot, view));
             [lapsed, due.concat()].concat()
         }));
         if late {
@@ -347,6 +376,19 @@ impl Instance {
         self.slots.get(&term.name).is_some_and(|slot| slot.term() == Some(term))
     }
 
+    /// What the phases may look at. Leases that are ours, or asked for, count for our share.
+    fn outlook(&self) -> Outlook {
+        let counts = |slot: &&Slot| slot.term().is_some() || slot.phase == Phase::Claiming;
+        let ours = self.slots.values().filter(counts).count();
+        Outlook {
+            me: self.me,
+            deadline: self.deadline,
+            closing: self.ending != Ending::No,
+            up: self.spread.is_up(),
+            sated: self.spread.is_sated(ours, self.slots.len()),
+        }
+    }
+
     fn at(
         &mut self,
         name: &LeaseName,
@@ -354,30 +396,39 @@ impl Instance {
         jitter: f64,
         phase: impl FnOnce(&mut Slot, &View<'_>) -> Vec<Command>,
     ) -> Vec<Command> {
-        let view = view(&self.timing, self.me, self.deadline, self.ending, now, jitter);
+        let outlook = self.outlook();
+        let view = outlook.view(&self.timing, now, jitter);
         self.slots.get_mut(name).map_or_else(Vec::new, |slot| phase(slot, &view))
     }
 
+    /// Every slot in turn; each sees what those before it have taken.
     fn each(
         &mut self,
         now: Moment,
         jitter: f64,
         mut phase: impl FnMut(&mut Slot, &View<'_>) -> Vec<Command>,
     ) -> Vec<Command> {
-        let view = view(&self.timing, self.me, self.deadline, self.ending, now, jitter);
-        self.slots.values_mut().flat_map(|slot| phase(slot, &view)).collect()
+        let names: Vec<LeaseName> = self.slots.keys().cloned().collect();
+        let turns = names.iter().map(|name| self.at(name, now, jitter, &mut phase));
+        turns.collect::<Vec<_>>().concat()
     }
 }
 
-fn view(
-    timing: &Timing,
+/// What all slots share at one moment.
+#[derive(Clone, Copy)]
+struct Outlook {
     me: Option<Incarnation>,
     deadline: Moment,
-    ending: Ending,
-    now: Moment,
-    jitter: f64,
-) -> View<'_> {
-    View { now, me, trusted: now < deadline, closing: ending != Ending::No, timing, jitter }
+    closing: bool,
+    up: bool,
+    sated: bool,
+}
+
+impl Outlook {
+    fn view<'a>(&self, timing: &'a Timing, now: Moment, jitter: f64) -> View<'a> {
+        let Self { me, deadline, closing, up, sated } = *self;
+        View { now, me, trusted: now < deadline, closing, up, sated, timing, jitter }
+    }
 }
 
 #[cfg(test)]

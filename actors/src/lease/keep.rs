@@ -14,10 +14,22 @@ pub(crate) fn seen(slot: &mut Slot, row: &LeaseRow, view: &View<'_>) -> Vec<Comm
     if !ours {
         return lost(slot, view, "taken over");
     }
-    if row.paused {
-        return release::hand_back(slot, Release::Free, view, "paused");
-    }
-    vec![]
+    let wished_away = row.desired.is_some_and(|other| Some(other) != view.me);
+    let why = if row.paused {
+        "paused"
+    } else if !view.up {
+        "drained"
+    } else if wished_away {
+        "moved"
+    } else {
+        return vec![];
+    };
+    release::hand_back(slot, Release::Free, view, why)
+}
+
+/// The worker makes no progress: it is stopped, and that counts as a failure.
+pub(crate) fn stuck(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
+    release::stop(slot, After::Fail, view, "no progress")
 }
 
 /// The term is over, or its incarnation is: stop, and release nothing.
@@ -33,7 +45,7 @@ pub(crate) fn lost(slot: &mut Slot, view: &View<'_>, why: &'static str) -> Vec<C
             slot.phase = release::idle(view, super::slot::Outcome::Lost);
             vec![]
         }
-        Phase::Standby | Phase::CoolingDown { .. } | Phase::Done(_) => vec![],
+        Phase::Standby | Phase::Deferring { .. } | Phase::CoolingDown { .. } | Phase::Done(_) => vec![],
     }
 }
 

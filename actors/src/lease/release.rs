@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::slot::{After, Command, Outcome, Phase, Slot, View};
-use super::{Release, StoreError, TermId};
+use super::{Release, StoreError, TermId, keep};
 
 /// Tries of one release. At one, a single lost packet leaves the lease to its TTL (etcd#22123); beyond three, a
 /// database that is away only delays the exit.
@@ -26,7 +26,7 @@ pub(crate) fn hand_back(slot: &mut Slot, how: Release, view: &View<'_>, why: &'s
 
 /// The instance ends: nothing new begins here, and what is ours goes back.
 pub(crate) fn close(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
-    if matches!(slot.phase, Phase::Standby | Phase::CoolingDown { .. }) {
+    if matches!(slot.phase, Phase::Standby | Phase::Deferring { .. } | Phase::CoolingDown { .. }) {
         slot.phase = Phase::Done(Outcome::NotOurs);
         return vec![];
     }
@@ -49,6 +49,14 @@ pub(crate) fn stopped(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
         After::Release(how) => {
             let term = term.clone();
             give_back(slot, term, how)
+        }
+        After::Fail if view.closing => {
+            let term = term.clone();
+            give_back(slot, term, Release::Free)
+        }
+        After::Fail => {
+            slot.phase = Phase::Running { term: term.clone() };
+            keep::failed(slot, view)
         }
         After::Forget => {
             slot.settled_at = view.now;

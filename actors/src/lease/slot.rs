@@ -18,6 +18,13 @@ use crate::restart::{Failures, Intensity};
 pub enum Phase {
     /// Not ours. Claims when a renewal shows it free.
     Standby,
+    /// Not ours, and it may come to be: another instance goes first, until then.
+    Deferring {
+        /// Until when.
+        until: Moment,
+        /// Whose beacon is gone, if that is why.
+        beaconless: Option<Incarnation>,
+    },
     /// A claim is under way.
     Claiming,
     /// Ours, but a wait that somebody is owed has not passed.
@@ -73,6 +80,8 @@ pub enum Phase {
 pub enum After {
     /// The term is ours: give it back.
     Release(Release),
+    /// The worker made no progress: that counts as a failure.
+    Fail,
     /// The term is not, or perhaps not, ours: whatever the next renewal lists is the truth.
     Forget,
 }
@@ -151,6 +160,10 @@ pub struct View<'a> {
     pub trusted: bool,
     /// Whether the instance is ending.
     pub closing: bool,
+    /// Whether an operator lets it take leases.
+    pub up: bool,
+    /// Whether it has its share of the leases already: then others go first.
+    pub sated: bool,
     /// The times.
     pub timing: &'a Timing,
     /// A random number in `0.0..1.0`.
@@ -176,6 +189,10 @@ pub struct Slot {
     pub holder: Option<Incarnation>,
     /// Whether an operator paused it, by the last renewal.
     pub paused: bool,
+    /// Whom an operator wants it to go to, by the last renewal.
+    pub desired: Option<Incarnation>,
+    /// Until when it is not moved for balance: nobody wanted it when it was.
+    pub settled_until: Moment,
     /// Until when this instance stays away from it after failures.
     pub away_until: Moment,
     /// How often in a row this instance gave the lease up, as the store remembers it.
@@ -198,6 +215,8 @@ impl Slot {
             started_at: Moment::default(),
             holder: None,
             paused: false,
+            desired: None,
+            settled_until: Moment::default(),
             away_until: Moment::default(),
             given_up: 0,
             failures: Failures::default(),
@@ -209,6 +228,7 @@ impl Slot {
     pub(crate) fn remember(&mut self, row: &LeaseRow, now: Moment) {
         self.holder = row.holder.filter(|_| row.holder_alive);
         self.paused = row.paused;
+        self.desired = row.desired;
         self.away_until = now + row.cool_down;
         self.given_up = row.failures;
     }
@@ -221,14 +241,20 @@ impl Slot {
             | Phase::Restarting { term, .. }
             | Phase::Stopping { term, .. }
             | Phase::Releasing { term, .. } => Some(term),
-            Phase::Standby | Phase::Claiming | Phase::CoolingDown { .. } | Phase::Done(_) => None,
+            Phase::Standby
+            | Phase::Deferring { .. }
+            | Phase::Claiming
+            | Phase::CoolingDown { .. }
+            | Phase::Done(_) => None,
         }
     }
 
     /// When time alone changes something here.
     pub fn due(&self) -> Option<Moment> {
         match &self.phase {
-            Phase::Waiting { until, .. } | Phase::CoolingDown { until } => Some(*until),
+            Phase::Deferring { until, .. } | Phase::Waiting { until, .. } | Phase::CoolingDown { until } => {
+                Some(*until)
+            }
             Phase::Restarting { at, .. } => Some(*at),
             Phase::Stopping { by, .. } => Some(*by),
             Phase::Releasing { again_at, .. } => *again_at,
@@ -239,7 +265,7 @@ impl Slot {
     /// The phase as one word, for metrics and for people.
     pub fn state(&self) -> &'static str {
         match &self.phase {
-            Phase::Standby | Phase::Claiming | Phase::Done(_) => "standby",
+            Phase::Standby | Phase::Deferring { .. } | Phase::Claiming | Phase::Done(_) => "standby",
             Phase::Waiting { .. } => "waiting",
             Phase::Running { .. } => "running",
             Phase::Restarting { .. } => "restarting",

@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn peer(who: Incarnation, renew_seq: i64, ttl: u64) -> Peer {
-        Peer { incarnation: who, renew_seq, ttl: Duration::from_secs(ttl) }
+        Peer { incarnation: who, renew_seq, ttl: Duration::from_secs(ttl), up: true }
     }
 
     #[test]

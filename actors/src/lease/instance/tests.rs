@@ -29,6 +29,7 @@ fn row(holder: Option<Incarnation>, epoch: i64) -> LeaseRow {
         holder,
         holder_alive: holder.is_some(),
         paused: false,
+        desired: None,
         cool_down: Duration::ZERO,
         failures: 0,
     }
@@ -67,9 +68,14 @@ impl Stage {
         TermId { name: name(), holder: self.me, epoch: Epoch(epoch) }
     }
 
+    /// This instance, as a renewal shows it.
+    fn own(&self) -> Peer {
+        Peer { incarnation: self.me, renew_seq: 1, ttl: TIMING.ttl, up: true }
+    }
+
     /// A renewal that was sent and answered now.
     fn renews(&mut self, row: LeaseRow) -> Vec<Command> {
-        let world = Heartbeat { leases: vec![row], peers: vec![] };
+        let world = Heartbeat { leases: vec![row], peers: vec![self.own()] };
         self.hears(Event::Renewed(self.me, self.now, Ok(Renewal::Alive(world))))
     }
 
@@ -145,7 +151,7 @@ fn trust_runs_from_the_sending_of_the_renewal() {
     let mut stage = Stage::registered(Effects::Fenced);
     let sent = stage.now;
     stage.later(1_900);
-    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![] };
+    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![stage.own()] };
     let commands = stage.hears(Event::Renewed(stage.me, sent, Ok(Renewal::Alive(world))));
     assert_eq!(commands[0], Command::Trust(sent + TIMING.trust_for));
     assert_eq!(stage.instance.deadline().since(stage.now), Duration::from_millis(100));
@@ -159,7 +165,7 @@ fn a_renewal_sent_before_the_claim_was_answered_shows_an_older_world() {
     stage.later(5);
     stage.claims(7, Duration::ZERO);
     stage.later(5);
-    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![] };
+    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![stage.own()] };
     stage.hears(Event::Renewed(stage.me, sent, Ok(Renewal::Alive(world))));
     assert_eq!(stage.phase(), &Phase::Running { term: stage.term(7) });
 }
@@ -259,11 +265,11 @@ fn an_instance_with_an_overdue_worker_does_not_depart() {
 #[test]
 fn a_silent_peer_is_declared_dead_only_while_our_own_trust_lies_ahead() {
     let mut stage = Stage::registered(Effects::Fenced);
-    let peer = Peer { incarnation: Incarnation::new(), renew_seq: 3, ttl: TIMING.ttl };
+    let peer = Peer { incarnation: Incarnation::new(), renew_seq: 3, ttl: TIMING.ttl, up: true };
     let declared = Command::DeclareDead { who: peer.incarnation, seen: 3 };
     let renew = |stage: &mut Stage, wait: u64| {
         stage.later(wait);
-        let world = Heartbeat { leases: vec![], peers: vec![peer] };
+        let world = Heartbeat { leases: vec![], peers: vec![peer, stage.own()] };
         stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world)))).contains(&declared)
     };
     for _ in 0..10 {
