@@ -3,6 +3,7 @@
 //! The worker's body is a plain task with a token; the actor is a thin shell around it. It never awaits the body: the
 //! supervisor learns of the body's end, and only of its real end, through [`Body::finished`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::{Clock, Moment};
 use crate::lease::{Effects, LeaseName, Term};
 use crate::metrics::Meter;
 use crate::restart::Intensity;
@@ -32,6 +34,12 @@ pub trait Worker: Send + Sync + 'static {
         Intensity::default()
     }
 
+    /// The longest time without [`Progress::made`] after which it counts as failed; none = it is never asked. A process
+    /// that renews while its work hangs would keep the lease for ever (kcp#3196, swarmkit#1658).
+    fn progress_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// Works until `context.stop` is cancelled, then returns within S - 250 ms. After that it is dropped at its next
     /// await, so what must not be cut in two runs in a task of its own. Every write shows `context.term`.
     ///
@@ -47,6 +55,33 @@ pub struct Context {
     pub term: Term,
     /// Cancelled when it must stop.
     pub stop: CancellationToken,
+    /// Where it tells that it goes on.
+    pub progress: Progress,
+}
+
+/// When a worker last got on.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    clock: Clock,
+    made_at: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// Progress is made now.
+    pub fn new(clock: Clock) -> Self {
+        let made_at = Arc::new(AtomicU64::new(clock.now().as_nanos()));
+        Self { clock, made_at }
+    }
+
+    /// The worker got on: an event, a batch, a try. No I/O.
+    pub fn made(&self) {
+        self.made_at.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When it last did.
+    pub(crate) fn made_at(&self) -> Moment {
+        Moment::from_nanos(self.made_at.load(Ordering::Relaxed))
+    }
 }
 
 /// How a body ended.
@@ -72,8 +107,8 @@ pub(crate) struct Body {
 impl Body {
     /// Starts the worker under `term` and casts [`Message::Ended`] to `shell` once it has ended.
     fn start(start: Start, shell: ActorRef<Message>) -> Self {
-        let Start { worker, term, shared, meter } = start;
-        let context = Context { term, stop: shared.stop.clone() };
+        let Start { worker, term, shared, progress, meter } = start;
+        let context = Context { term, stop: shared.stop.clone(), progress };
         let task = tokio::spawn(async move { worker.run(context).await });
         let body = Self {
             stop: shared.stop,
@@ -147,6 +182,7 @@ pub(crate) struct Start {
     pub(crate) worker: Arc<dyn Worker>,
     pub(crate) term: Term,
     pub(crate) shared: Shared,
+    pub(crate) progress: Progress,
     pub(crate) meter: Meter,
 }
 

@@ -59,6 +59,9 @@ pub(super) struct Running {
     pub(super) term: Term,
     pub(super) actor: ActorRef<worker::Message>,
     pub(super) shared: worker::Shared,
+    pub(super) progress: worker::Progress,
+    /// How long it may make none; none = not asked, or told to stop already.
+    pub(super) progress_within: Option<Duration>,
     pub(super) meter: Meter,
 }
 
@@ -148,6 +151,11 @@ impl State {
         for command in commands {
             self.carry_out(myself, command).await;
         }
+        while let Some(term) = self.stuck() {
+            for command in self.instance.step(Event::Stuck(term), self.setup.clock.now(), rand::random()) {
+                self.carry_out(myself, command).await;
+            }
+        }
         self.set_timer(myself);
         self.tell();
     }
@@ -171,9 +179,26 @@ impl State {
         }
     }
 
+    /// A worker that has made no progress for its limit; each is told once.
+    fn stuck(&mut self) -> Option<TermId> {
+        let now = self.setup.clock.now();
+        let late = |running: &&mut Running| {
+            running.progress_within.is_some_and(|limit| now >= running.progress.made_at() + limit)
+        };
+        let running = self.running.values_mut().find(late)?;
+        running.progress_within = None;
+        Some(running.term.id().clone())
+    }
+
+    /// When the next worker would be late with its progress.
+    fn progress_due(&self) -> Option<Moment> {
+        let due = |running: &Running| running.progress_within.map(|limit| running.progress.made_at() + limit);
+        self.running.values().filter_map(due).min()
+    }
+
     /// One timer for the earliest moment at which time alone changes something.
     fn set_timer(&mut self, myself: &ActorRef<Message>) {
-        let Some(due) = self.instance.due() else { return };
+        let Some(due) = self.instance.due().into_iter().chain(self.progress_due()).min() else { return };
         if let Some((at, timer)) = &self.timer {
             if *at == due && !timer.is_finished() {
                 return;

@@ -13,7 +13,7 @@ use crate::lease::slot::Command;
 use crate::lease::{HandOver, Incarnation, Registration, Renewal, StoreError, Term, TermId, Trust};
 use crate::metrics::{self, Meter};
 use crate::shutdown::Report;
-use crate::worker::{self, Shared, Shell};
+use crate::worker::{self, Progress, Shared, Shell};
 
 impl State {
     pub(super) async fn carry_out(&mut self, myself: &ActorRef<Message>, command: Command) {
@@ -160,14 +160,23 @@ impl State {
         let name = format!("{}@{}#{}", id.name, self.setup.process, self.runs);
         let term = Term::new(id.clone(), self.trust.clone());
         let (shared, meter) = (Shared::default(), Meter::new(id.name.as_str()));
+        let (progress, progress_within) = (Progress::new(self.setup.clock.clone()), worker.progress_within());
         if worker.effects() == crate::lease::Effects::External {
             self.watchdog.watch(id.clone(), self.trust.clone());
         }
-        let start =
-            worker::Start { worker, term: term.clone(), shared: shared.clone(), meter: meter.clone() };
+        let start = worker::Start {
+            worker,
+            term: term.clone(),
+            shared: shared.clone(),
+            progress: progress.clone(),
+            meter: meter.clone(),
+        };
         match Shell::spawn_linked(Some(name), Shell, start, myself.get_cell()).await {
             Ok((actor, _)) => {
-                self.running.insert(id.name.clone(), Running { term, actor, shared, meter });
+                self.running.insert(
+                    id.name.clone(),
+                    Running { term, actor, shared, progress, progress_within, meter },
+                );
                 self.tell_start(&id, after);
             }
             Err(error) => {
@@ -204,9 +213,10 @@ impl State {
         if revoked {
             metrics::lost(&id.name, why);
         }
-        let Some(running) = self.running.get(&id.name) else {
+        let Some(running) = self.running.get_mut(&id.name) else {
             return self.end_at_once(myself, id, worker::End::Stopped);
         };
+        running.progress_within = None;
         if revoked {
             running.term.end();
         }

@@ -165,12 +165,13 @@ pub struct Played {
     pub conduct: Conduct,
     pub log: Log,
     pub intensity: Intensity,
+    pub progress_within: Option<Duration>,
 }
 
 impl Played {
     pub fn new(name: &'static str, conduct: Conduct, log: &Log) -> Self {
         let intensity = Intensity { backoff_min: Duration::from_millis(5), ..Intensity::default() };
-        Self { name, effects: Effects::Fenced, conduct, log: log.clone(), intensity }
+        Self { name, effects: Effects::Fenced, conduct, log: log.clone(), intensity, progress_within: None }
     }
 
     pub fn external(self) -> Self {
@@ -198,6 +199,10 @@ impl Worker for Played {
 
     fn intensity(&self) -> Intensity {
         self.intensity
+    }
+
+    fn progress_within(&self) -> Option<Duration> {
+        self.progress_within
     }
 
     async fn run(&self, context: Context) -> Result<(), WorkerError> {

@@ -92,3 +92,16 @@ async fn a_deaf_worker_is_killed_at_its_next_await_and_then_released() {
     assert_eq!(supervision.ended().await.unwrap().released.len(), 1);
     assert_eq!(log.lines(), ["w started", "w stopped", "released w"]);
 }
+
+/// kcp#3196, swarmkit#1658: a wedged leader kept renewing, and nobody took over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_makes_no_progress_counts_as_failed() {
+    let (memory, log) = (Arc::new(MemoryStore::new(Clock::boottime())), Log::default());
+    let hanging =
+        Played { progress_within: Some(Duration::from_millis(50)), ..Played::new("w", Conduct::Deaf, &log) };
+    let supervision = start(Faulty::new(&memory, &log), vec![hanging]).await;
+    until(&supervision, "w cools down", |s| state(s, "w") == "cooling").await;
+    log.until("w stopped", 4).await;
+    assert_eq!(log.count("w started"), 4, "one start and three restarts");
+    assert!(memory.list().await.unwrap()[0].holder.is_none(), "another instance could not try");
+}
