@@ -3,6 +3,7 @@
 
 mod order;
 mod peers;
+mod peers_index;
 mod postgres;
 mod process;
 mod style;
