@@ -92,10 +92,9 @@ fn tag(record: Record<'_>) -> Option<Value> {
     }))
 }
 
-/// A page's key is the repository.
+/// A page's key is its repository as far as it can be: a key has no slash. The field decides.
 fn page(record: Record<'_>) -> Option<Value> {
     let repository = record.text("repository", 256)?;
-    (repository == record.rkey).then_some(())?;
     Some(json!({
         "did": record.did, "rkey": record.rkey, "repository": repository,
         "description": record.optional_text("description", 100_000)?,
@@ -106,10 +105,11 @@ fn page(record: Record<'_>) -> Option<Value> {
 
 fn profile(record: Record<'_>) -> Option<Value> {
     (record.rkey == "self").then_some(())?;
+    let created_at = record.time("createdAt")?;
     Some(json!({
         "did": record.did, "rkey": record.rkey, "default_hold_did": record.did("defaultHold")?,
         "auto_remove_untagged": record.fields.get("autoRemoveUntagged").map_or(Some(false), Value::as_bool)?,
-        "created_at": record.time("createdAt")?, "updated_at": record.optional_time("updatedAt")?,
+        "created_at": created_at, "updated_at": record.optional_time("updatedAt")?.unwrap_or(created_at),
     }))
 }
 
