@@ -1,8 +1,14 @@
 //! The integration tests: one binary, so that they link once and share one PostgreSQL.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
+mod commands;
+mod exits;
+mod life;
+mod nothing_lost;
+mod outage;
 mod peers;
 mod postgres;
 mod process;
 mod style;
 mod support;
+mod tree;
