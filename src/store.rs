@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::PoolError;
 use diesel_async::pooled_connection::bb8::Pool;
+use tokio::time::timeout;
 
 use crate::atproto::Did;
 
@@ -37,6 +39,9 @@ use session::{Session, SqliteSession};
 
 /// A SQLite file is read by few at once; each connection costs a thread while it works.
 const SQLITE_CONNECTIONS_MAX: u32 = 4;
+
+/// How long the database may take to answer at the start. At half, a loaded server fails starts; at double, nothing breaks.
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which database it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +118,21 @@ impl Database {
         };
         let (fencing, renew_timeout) = (options.fencing, options.renew_timeout);
         let database = Self { shared: Arc::new(Shared { store, fencing, renew_timeout }) };
-        database.session().await.map_err(|error| OpenError::Connect(error.0))?;
+        match timeout(OPEN_WITHIN, database.connect()).await {
+            Ok(connected) => connected.map_err(|error| OpenError::Connect(error.to_string()))?,
+            Err(_) => return Err(OpenError::Connect(format!("no answer in {OPEN_WITHIN:?}"))),
+        }
         Ok(database)
+    }
+
+    /// Puts a first connection into the pool of the workers. Made past the pool, which keeps to itself why it has none.
+    async fn connect(&self) -> Result<(), PoolError> {
+        // A pool without room for it has connections already.
+        match self.store() {
+            Store::Postgres { work, .. } => drop(work.add(work.dedicated_connection().await?)),
+            Store::Sqlite { work, .. } => drop(work.add(work.dedicated_connection().await?)),
+        }
+        Ok(())
     }
 
     /// Which database it is.

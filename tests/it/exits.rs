@@ -19,6 +19,7 @@ on_both_databases!(
     a_standby_ends_with_0,
     a_second_signal_ends_with_130,
     a_release_that_is_not_acknowledged_ends_with_75,
+    two_processes_come_up_at_once_on_an_empty_database,
     six_processes_come_up_at_once_on_an_empty_database,
     a_database_of_a_newer_version_ends_with_78,
     without_leases_it_works_alone,
@@ -78,9 +79,17 @@ async fn a_server_that_has_crashed_before_the_release_ends_with_75() {
     assert!(said(&instance, "left to expire: jetstream"));
 }
 
+async fn two_processes_come_up_at_once_on_an_empty_database(kind: Kind) {
+    all_come_up(kind, 2).await;
+}
+
 async fn six_processes_come_up_at_once_on_an_empty_database(kind: Kind) {
+    all_come_up(kind, 6).await;
+}
+
+async fn all_come_up(kind: Kind, count: usize) {
     let stage = Stage::bare(Place::fresh(kind).await).await;
-    let instances: Vec<Instance> = (0..6).map(|at| stage.start(&format!("i{at}"))).collect();
+    let instances: Vec<Instance> = (0..count).map(|at| stage.start(&format!("i{at}"))).collect();
     for instance in &instances {
         let ready = format!("http://{}/readyz", instance.admin_address());
         eventually_blocking("it is ready", PATIENCE, || {
@@ -146,18 +155,29 @@ async fn without_a_network_it_stays_up_and_tries_again(kind: Kind) {
     let port = ports::free_block(1);
     let stage = Stage::new(kind).await;
     let stage = stage.with("ATCR__JETSTREAM__URLS", &format!("ws://127.0.0.1:{port}/subscribe"));
-    let instance = stage.start("offline");
+    let mut instance = stage.start("offline");
     until_in(&instance, "running");
-    let failures = || instance.lines().iter().filter(|line| line.contains("stream host not reached")).count();
-    eventually_blocking("it says so, again and again", PATIENCE, || match failures() {
-        3.. => Ok(()),
-        few => Err(few),
-    });
+    says_that_it_is_offline(&instance, 3);
     until_in(&instance, "running");
     assert_eq!(instance.metric("actor_failures_total", &[]), None, "an outage is no failure of the worker");
 
     let network = Jetstream::start(JetstreamOptions { port, ..JetstreamOptions::default() }).await.unwrap();
     assert!(network.subscribed(1, PATIENCE).await);
+
+    drop(network);
+    says_that_it_is_offline(&instance, 1);
+    instance.signal(Signal::TERM);
+    assert_eq!(instance.wait_exit(PATIENCE), Exit::Code(0));
+}
+
+/// Waits until it has said so, so many times more.
+fn says_that_it_is_offline(instance: &Instance, times: usize) {
+    let said = || instance.lines().iter().filter(|line| line.contains("stream host not reached")).count();
+    let before = said();
+    eventually_blocking("it says that it is offline", PATIENCE, || match said() {
+        now if now >= before + times => Ok(()),
+        few => Err(few),
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,17 +195,19 @@ async fn a_database_out_of_reach_ends_with_1() {
     let port = ports::free_block(1);
     let folder = tempfile::tempdir().unwrap();
     let urls = [
-        format!("postgres://postgres:hunter2@127.0.0.1:{port}/atcr"),
-        format!("sqlite://{}/missing/atcr.db", folder.path().display()),
+        (format!("postgres://postgres:hunter2@127.0.0.1:{port}/atcr"), "onnection refused"),
+        (Postgres::shared().url("missing"), "database \"missing\" does not exist"),
+        (format!("sqlite://{}/missing/atcr.db", folder.path().display()), "nable to open"),
         // Not even root makes a file there.
-        "sqlite:///proc/atcr.db".to_owned(),
+        ("sqlite:///proc/atcr.db".to_owned(), "nable to open"),
     ];
-    for url in urls {
+    for (url, reason) in urls {
         let stage = Stage::bare(Place::fresh(Kind::Sqlite).await).await.with("ATCR__DATABASE__URL", &url);
         for arguments in [&["run"][..], &["leases"], &["migrate"]] {
             let (exit, text) = stage.command(arguments);
             assert_eq!(exit, Exit::Code(1), "{url} {arguments:?}: {text}");
-            assert!(text.contains("database") && !text.contains("hunter2"), "{url}: {text}");
+            assert!(text.contains("open the database") && text.contains(reason), "{url}: {text}");
+            assert!(!text.contains("hunter2"), "{url}: {text}");
         }
     }
 }
