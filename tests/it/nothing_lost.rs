@@ -22,7 +22,7 @@ use crate::support::{
 
 on_both_databases!(nothing_is_lost_or_applied_twice_whatever_happens_to_three_instances);
 
-const ROUNDS: usize = 18;
+const ROUNDS: usize = 22;
 const EVENTS_PER_SECOND: f64 = 100.0;
 /// Longer than the TTL at times, so that some of the frozen ones wake up as strangers.
 const FROZEN_MS_MAX: u64 = 4_500;
