@@ -29,7 +29,8 @@ const FROZEN_MS_MAX: u64 = 4_500;
 
 async fn nothing_is_lost_or_applied_twice_whatever_happens_to_three_instances(kind: Kind) {
     let began = Instant::now();
-    let stage = Stage::new(kind).await.quick();
+    // Reading again what is in already would make up for what was lost.
+    let stage = Stage::new(kind).await.quick().with("ATCR__JETSTREAM__REWIND", "0s");
     let mut instances: Vec<Instance> = (0..3).map(|at| stage.start(&format!("i{at}"))).collect();
     stage.worker(&instances.iter().collect::<Vec<_>>());
     let watch = Watch::start(stage.place.open().await.unwrap());
