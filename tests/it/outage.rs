@@ -76,8 +76,6 @@ async fn outage(away: Duration) {
             "an outage is no failure of the worker"
         );
     }
-    let history = stage.history().await;
-    println!("away {away:?}: {history:?}");
 }
 
 /// Counts who follows the stream: a worker does, and nobody else.

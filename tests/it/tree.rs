@@ -3,7 +3,7 @@
 //! Actors are killed from inside the process. Each test therefore runs itself again in a process of its own, which
 //! has the program's one recorder of metrics and its signals to itself.
 
-use std::{collections::BTreeMap, process::Command, time::Duration};
+use std::{collections::BTreeMap, process::Command};
 
 use atcr_workers::{
     app::{self, Exit, Refusal},
@@ -82,7 +82,7 @@ async fn begin() -> (Stage, JoinHandle<Result<Exit, Refusal>>) {
     let environment: BTreeMap<String, String> = stage.environment("inside");
     let settings = Settings::load(Some(SETTINGS.as_ref()), environment).unwrap();
     let run = tokio::spawn(app::run(settings));
-    stage.net.jetstream(0).subscribed(1, Duration::from_secs(30)).await;
+    assert!(stage.net.jetstream(0).subscribed(1, PATIENCE).await);
     (stage, run)
 }
 
