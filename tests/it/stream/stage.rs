@@ -196,7 +196,7 @@ async fn open(rows: &Rows) -> Database {
 }
 
 fn follow(net: &Net) -> connect::Config {
-    let host = |stream: &localnet::Jetstream| connect::Host::parse(&stream.url(), true).unwrap();
+    let host = |stream: &localnet::Jetstream| connect::Host::parse(&stream.url()).unwrap();
     connect::Config {
         hosts: net.jetstreams().iter().map(host).collect(),
         collections: Collection::ALL.iter().map(|collection| collection.nsid().to_owned()).collect(),
