@@ -12,6 +12,7 @@ mod peers_index;
 mod postgres;
 mod process;
 mod store;
+mod stream;
 mod style;
 mod support;
 mod tree;
