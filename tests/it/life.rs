@@ -153,7 +153,7 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
 /// long as it is frozen.
 async fn freeze(stage: &Stage, instance: &Instance) {
     eventually("it is frozen outside a transaction", PATIENCE, async || {
-        instance.signal(Signal::STOP);
+        instance.freeze();
         let mut session = stage.place.open().await?;
         session
             .execute(if stage.place.kind() == Kind::Sqlite { "PRAGMA busy_timeout = 100" } else { "" })
