@@ -7,12 +7,11 @@ use rustix::process::Signal;
 
 use crate::support::{
     eventually::eventually_blocking,
-    http,
     place::{Kind, Place, on_both_databases},
     ports,
     postgres::{Postgres, Stop},
     process::{Exit, Instance},
-    stage::{PATIENCE, QUICK_TTL, SETTINGS, Stage, until_in},
+    stage::{PATIENCE, QUICK_TTL, SETTINGS, Stage, until_in, until_ready, until_standby},
 };
 
 on_both_databases!(
@@ -34,7 +33,7 @@ async fn a_standby_ends_with_0(kind: Kind) {
     until_in(&worker, "running");
     for signal in [Signal::TERM, Signal::INT] {
         let mut standby = stage.start("standby");
-        until_in(&standby, "standby");
+        until_standby(&standby);
         standby.signal(signal);
         assert_eq!(standby.wait_exit(PATIENCE), Exit::Code(0));
         assert!(said(&standby, "no lease was ours"));
@@ -91,13 +90,7 @@ async fn all_come_up(kind: Kind, count: usize) {
     let stage = Stage::bare(Place::fresh(kind).await).await;
     let instances: Vec<Instance> = (0..count).map(|at| stage.start(&format!("i{at}"))).collect();
     for instance in &instances {
-        let ready = format!("http://{}/readyz", instance.admin_address());
-        eventually_blocking("it is ready", PATIENCE, || {
-            match http::get(&ready).map(|r| (r.status, r.body)) {
-                Ok((200, _)) => Ok(()),
-                other => Err(other),
-            }
-        });
+        until_ready(instance);
     }
     let migrated = instances.iter().filter(|instance| said(instance, "database migrated")).count();
     assert_eq!(migrated, 1);

@@ -9,7 +9,7 @@ use crate::support::{
     eventually::{eventually, eventually_blocking},
     place::{Kind, Place, on_both_databases},
     process::{Exit, Instance},
-    stage::{PATIENCE, QUICK_TTL, Stage, until_in},
+    stage::{PATIENCE, QUICK_TTL, Stage, until_in, until_standby},
 };
 
 on_both_databases!(
@@ -39,7 +39,7 @@ async fn exactly_one_works(kind: Kind, count: usize) {
     stage.caught_up().await;
 
     for (at, instance) in instances.iter().enumerate().filter(|(at, _)| *at != worker) {
-        until_in(instance, "standby");
+        until_standby(instance);
         let acquired = [("lease", "jetstream")];
         assert_eq!(instance.metric("lease_acquisitions_total", &acquired), None, "instance {at}");
         assert_eq!(instance.metric("atcr_stream_connects_total", &[]), None, "instance {at}");
@@ -61,7 +61,7 @@ async fn a_stopped_instance_releases_before_it_exits(kind: Kind) {
     let mut old = stage.start("old");
     until_in(&old, "running");
     let new = stage.start("new");
-    until_in(&new, "standby");
+    until_standby(&new);
     let flow = stage.traffic(1, 50.0);
 
     old.signal(Signal::TERM);
@@ -93,7 +93,7 @@ async fn a_killed_instance_is_replaced_after_its_ttl(kind: Kind) {
     let mut old = stage.start("old");
     until_in(&old, "running");
     let new = stage.start("new");
-    until_in(&new, "standby");
+    until_standby(&new);
     let epoch = stage.epoch().await;
     let flow = stage.traffic(1, 50.0);
 
@@ -117,7 +117,7 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
     let old = stage.start("old");
     until_in(&old, "running");
     let new = stage.start("new");
-    until_in(&new, "standby");
+    until_standby(&new);
     stage.changes(1, 20);
     stage.caught_up().await;
     let epoch = stage.epoch().await;
@@ -136,7 +136,7 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
         2.. => Ok(()),
         few => Err(few),
     });
-    until_in(&old, "standby");
+    until_standby(&old);
     assert_eq!(self::position(&stage).await, position, "nobody has saved one since");
     assert_eq!(old.metric("atcr_index_records_changed_total", &[]), changed);
     assert_eq!(old.metric("lease_acquisitions_total", &[]), Some(1.0));
@@ -153,7 +153,7 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
 /// long as it is frozen.
 async fn freeze(stage: &Stage, instance: &Instance) {
     eventually("it is frozen outside a transaction", PATIENCE, async || {
-        instance.signal(Signal::STOP);
+        instance.freeze();
         let mut session = stage.place.open().await?;
         session
             .execute(if stage.place.kind() == Kind::Sqlite { "PRAGMA busy_timeout = 100" } else { "" })

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     eventually::{eventually, eventually_blocking},
-    index,
+    http, index,
     place::{Kind, Place},
     process::{Exit, Instance},
     source, truth,
@@ -225,5 +225,22 @@ pub(crate) fn is_in(instance: &Instance, state: &str) -> bool {
 pub(crate) fn until_in(instance: &Instance, state: &str) {
     eventually_blocking(&format!("the lease is {state}"), PATIENCE, || {
         if is_in(instance, state) { Ok(()) } else { Err("another state") }
+    });
+}
+
+/// Waits until this instance is registered, trusted, and without the lease.
+#[track_caller]
+pub(crate) fn until_standby(instance: &Instance) {
+    until_ready(instance);
+    until_in(instance, "standby");
+}
+
+/// Waits until this instance is registered and trusted.
+#[track_caller]
+pub(crate) fn until_ready(instance: &Instance) {
+    let ready = format!("http://{}/readyz", instance.admin_address());
+    eventually_blocking("it is ready", PATIENCE, || match http::get(&ready).map(|r| (r.status, r.body)) {
+        Ok((200, _)) => Ok(()),
+        other => Err(other),
     });
 }
