@@ -92,10 +92,10 @@ fn tag(record: Record<'_>) -> Option<Value> {
     }))
 }
 
-/// A page's key is the repository.
+/// A page's key is the repository, unless that has a slash, which no key may have.
 fn page(record: Record<'_>) -> Option<Value> {
     let repository = record.text("repository", 256)?;
-    (repository == record.rkey).then_some(())?;
+    (repository == record.rkey || repository.contains('/')).then_some(())?;
     Some(json!({
         "did": record.did, "rkey": record.rkey, "repository": repository,
         "description": record.optional_text("description", 100_000)?,
