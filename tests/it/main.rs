@@ -7,5 +7,6 @@ mod peers_index;
 mod postgres;
 mod process;
 mod store;
+mod stream;
 mod style;
 mod support;

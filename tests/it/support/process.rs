@@ -141,7 +141,7 @@ fn tail(lines: &Mutex<Vec<String>>) -> Vec<String> {
 }
 
 /// Reads Prometheus' text format: `name{label="value",…} number`.
-fn sum_of_series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+pub(crate) fn sum_of_series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
     let of_series = |line: &str| -> Option<f64> {
         let (series, value) = line.rsplit_once(' ')?;
