@@ -47,7 +47,7 @@ async fn kills_lose_no_event_and_never_move_a_position_back(on: On, kills: usize
     for kill in 0..kills {
         eventually(&format!("the position moves before kill {kill}"), SOON, async || {
             let position = network.rows.cursor(&host).await;
-            if position > last { Ok(last = position) } else { Err((position, last, instance.lines().len())) }
+            if position > last { Ok(()) } else { Err((position, last, instance.lines())) }
         })
         .await;
         tokio::time::sleep(Duration::from_micros(rand::rng().random_range(0..60_000))).await;

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use localnet::{ids, jetstream::Raw, records};
+use localnet::{
+    ids,
+    jetstream::{Door, Raw},
+    records,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,6 +21,9 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x91, 0x02, 0x00, 0xff
 const UNREADABLE: &str = "atcr_stream_unreadable_total";
 const SKIPPED: &str = "atcr_stream_skipped_total";
 
+/// A message, the metric that counts it, and the labels.
+type Bad = (Vec<u8>, &'static str, &'static [(&'static str, &'static str)]);
+
 /// jetstream-legacy#24 and #36, and the rest of what may come by mistake or malice.
 #[tokio::test]
 async fn each_bad_message_is_counted_and_costs_itself_alone() {
@@ -27,7 +34,7 @@ async fn each_bad_message_is_counted_and_costs_itself_alone() {
     let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
     let future = now + 3_600_000_000;
     let tag = records::tag(&alice, "web", "v1", &ids::digest(b"1"), now).to_string();
-    let bad: Vec<(Vec<u8>, &str, &[(&str, &str)])> = vec![
+    let bad: Vec<Bad> = vec![
         (commit(&alice, now, "create", "deep", &deep), UNREADABLE, &[("fault", "too_deep")]),
         (commit(&alice, now, "create", "empty", "{}"), UNREADABLE, &[("fault", "missing_field")]),
         (vec![b' '; 9 << 20], SKIPPED, &[]),
@@ -56,6 +63,28 @@ async fn each_bad_message_is_counted_and_costs_itself_alone() {
     assert_eq!(stage.net.jetstream(0).stats().connects, 1, "one connection lives through all");
     let saved = stage.rows.cursor(&stage.key(0)).await.unwrap();
     assert!(saved <= ids::now_us(), "an event of the future moved the position");
+    stage.stop().await;
+}
+
+/// A time that is a little ahead can be a clock's fault, so the event counts; as a position it would skip all that has
+/// yet to come before it.
+#[tokio::test]
+async fn an_event_that_is_a_little_ahead_skips_nothing() {
+    let mut stage = Stage::on(On::Sqlite).await;
+    let alice = stage.net.add_account("alice");
+    stage.start_and_subscribe().await;
+    let ahead = ids::now_us() + 300_000_000;
+    let record = records::tag(&alice, "web", "v1", &ids::digest(b"1"), ids::now_us());
+    let frame = commit(&alice, ahead, "create", "web_ahead", &record.to_string());
+    stage.net.jetstream(0).send_raw(Raw::Text(frame));
+    let early = said(&alice, "web_ahead", None, record);
+    stage.becomes_the_fold_and(std::slice::from_ref(&early)).await;
+
+    stage.net.jetstream(0).set_door(Door::Slam, usize::MAX);
+    stage.net.jetstream(0).cut();
+    good_put(&stage, &alice, 1);
+    stage.net.jetstream(0).set_door(Door::Open, 0);
+    stage.becomes_the_fold_and(&[early]).await;
     stage.stop().await;
 }
 
@@ -88,11 +117,15 @@ async fn a_compression_dictionary_is_refused_at_the_start() {
 /// Publishes a good event and waits until it has been read.
 async fn good_event(stage: &Stage, did: &str, number: usize) {
     let seen = stage.metric(EVENTS, &[("kind", "commit")]);
+    good_put(stage, did, number);
+    stage.saves_the_newest_position().await;
+    assert!(stage.metric(EVENTS, &[("kind", "commit")]) > seen);
+}
+
+fn good_put(stage: &Stage, did: &str, number: usize) {
     let digest = ids::digest(&number.to_be_bytes());
     let (tag, rkey) = (format!("v{number}"), format!("web_v{number}"));
     stage.net.put(did, records::TAG, &rkey, records::tag(did, "web", &tag, &digest, ids::now_us()));
-    stage.saves_the_newest_position().await;
-    assert!(stage.metric(EVENTS, &[("kind", "commit")]) > seen);
 }
 
 fn said(did: &str, rkey: &str, cid: Option<String>, value: Value) -> Said {

@@ -34,8 +34,9 @@ pub(super) const REFUSED: &str = "atcr_index_writes_refused_total";
 pub(super) const CONNECTS: &str = "atcr_stream_connects_total";
 pub(super) const DISCONNECTS: &str = "atcr_stream_disconnects_total";
 
-/// For what happens in milliseconds on an idle machine.
-pub(super) const SOON: Duration = Duration::from_secs(60);
+/// For what happens in milliseconds on an idle machine; on a loaded one a server has been seen to wait a minute for its
+/// disk.
+pub(super) const SOON: Duration = Duration::from_secs(180);
 /// The idle limit of the stream: as short as a loaded machine's pauses allow.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
