@@ -166,26 +166,8 @@ fn value(world: &str, record: usize, version: u8) -> (String, &'static str, Stri
         0 => image(user, "m1", repository, hold, &at(version)),
         1 => image(user, &"ab".repeat(32), "app", hold, &at(version + 1)),
         2 => multi(user, &at(2)),
-        3 => {
-            let newer = json!({ "manifest": format!("at://{user}/io.atcr.manifest/{}", "ab".repeat(32)), "updatedAt": at(4) });
-            let older =
-                json!({ "manifestDigest": format!("sha256:{}", "cd".repeat(32)), "createdAt": at(5) });
-            let tag = json!({ "repository": repository, "tag": "latest" });
-            (user, "io.atcr.tag", "t".to_owned(), merged(tag, if odd { newer } else { older }))
-        }
-        4 => {
-            let subject = if odd {
-                json!({ "did": user, "repository": repository })
-            } else {
-                json!(format!("at://{user}/io.atcr.repo.page/{repository}"))
-            };
-            (
-                other,
-                "io.atcr.sailor.star",
-                "star".to_owned(),
-                json!({ "subject": subject, "createdAt": at(6) }),
-            )
-        }
+        3 => (user.clone(), "io.atcr.tag", "t".to_owned(), tag(&user, repository, odd)),
+        4 => (other, "io.atcr.sailor.star", "star".to_owned(), star(&user, repository, odd)),
         5 => {
             let page = json!({ "repository": "app", "description": at(9), "createdAt": at(7), "updatedAt": at(version) });
             (user, "io.atcr.repo.page", "app".to_owned(), page)
@@ -218,6 +200,28 @@ fn value(world: &str, record: usize, version: u8) -> (String, &'static str, Stri
             (b, "io.atcr.hold.scan", "ab".repeat(32), scan)
         }
     }
+}
+
+/// In the newer or the older shape.
+fn tag(user: &str, repository: &str, newer: bool) -> Value {
+    let tag = json!({ "repository": repository, "tag": "latest" });
+    let rest = if newer {
+        let manifest = format!("at://{user}/io.atcr.manifest/{}", "ab".repeat(32));
+        json!({ "manifest": manifest, "updatedAt": "2026-09-01T12:04:00Z" })
+    } else {
+        json!({ "manifestDigest": format!("sha256:{}", "cd".repeat(32)), "createdAt": "2026-09-01T12:05:00Z" })
+    };
+    merged(tag, rest)
+}
+
+/// In the older or the newer shape.
+fn star(user: &str, repository: &str, older: bool) -> Value {
+    let subject = if older {
+        json!({ "did": user, "repository": repository })
+    } else {
+        json!(format!("at://{user}/io.atcr.repo.page/{repository}"))
+    };
+    json!({ "subject": subject, "createdAt": "2026-09-01T12:06:00Z" })
 }
 
 fn count(hold: &str, user: &str, repository: &str, version: u8) -> (String, &'static str, String, Value) {
