@@ -62,6 +62,7 @@ impl Worker for Jetstream {
     /// Three tasks: the connection, the writer, the resolver. All end with the first, and all are joined; a dropped
     /// call aborts them, and a transaction under way is carried to its end by the store.
     async fn run(&self, context: Context) -> Result<(), WorkerError> {
+        meters::begun();
         let (sender, frames) = queue(QUEUE_FRAMES, QUEUE_BYTES);
         let due = Arc::new(Notify::new());
         let stop = context.stop.child_token();

@@ -8,7 +8,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 use super::project::{Projected, What};
 use super::write::batch::Batch;
-use crate::atproto::Micros;
+use crate::atproto::{Collection, Micros};
 use crate::store::{Applied, HandleFound, IdentityFound, WriteError};
 
 const EVENTS: &str = "atcr_stream_events_total";
@@ -31,8 +31,20 @@ pub fn describe_metrics() {
     describe_counter!(OVER_LIMIT, "Records that were dropped because their author has too many");
     describe_counter!(REFUSED, "Batches that were not written, by reason; each is tried again");
     describe_gauge!(LAG, Unit::Seconds, "Age of the newest event at the time its batch was written");
-    describe_gauge!(FRESH, Unit::Seconds, "Time of the newest event, by collection");
+    describe_gauge!(
+        FRESH,
+        Unit::Seconds,
+        "Time of the newest event, by collection; at first that of the worker's start"
+    );
     describe_counter!(LOOK_UPS, "Identities looked up, by outcome");
+}
+
+/// Gives every collection a time to be measured from: without one, an alert on its age could not fire after a take-over
+/// onto a host that withholds our records.
+pub(super) fn begun() {
+    for collection in Collection::ALL {
+        gauge!(FRESH, "collection" => collection.nsid()).set(seconds(Micros::now().0));
+    }
 }
 
 pub(super) fn projected(event: &Projected) {

@@ -135,7 +135,7 @@ impl Writer {
                 // Its author has a row from this batch on, so what follows of that account counts.
                 self.known.extend([change.did.as_str()].into_iter());
             }
-            self.passed.add(&frame.host, projected);
+            self.passed.add(frame, projected);
         }
     }
 

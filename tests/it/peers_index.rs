@@ -77,8 +77,16 @@ async fn records_change(world: &mut World) {
     // The older shapes.
     let old = json!({ "repository": "old", "tag": "v0", "manifestDigest": digest(1), "createdAt": at(1) });
     world.put("alice", TAG, "old_v0", old);
+    // Both times are optional, taken together.
+    world.put(
+        "alice",
+        TAG,
+        "old_v1",
+        json!({ "repository": "old", "tag": "v1", "manifestDigest": digest(1) }),
+    );
     let endpoint = json!({ "holdEndpoint": "https://hold.example:8443" });
-    world.put("alice", MANIFEST, &key(1), manifest(1, "old", endpoint));
+    world.put("alice", MANIFEST, &key(3), manifest(3, "old", endpoint));
+    world.put("alice", MANIFEST, &key(1), manifest(1, "old", json!({})));
     let helm = json!({ "config": { "digest": digest(9), "size": 9, "mediaType": "application/vnd.cncf.helm.config.v1+json" } });
     world.put("alice", MANIFEST, &key(2), manifest(2, "chart", helm));
     // Updates: the tag moves, layers and annotations are replaced, the hold counts on.
@@ -98,6 +106,8 @@ async fn records_change(world: &mut World) {
         json!({ "repository": "hello", "tag": "v1", "manifestDigest": digest(7), "updatedAt": at(42) });
     world.put("alice", TAG, "hello_v1", again);
     // Malformed: a new record, and one in the place of a good one.
+    let nested = json!({ "subject": format!("at://{alice}/{PAGE}/tools/cli"), "createdAt": at(47) });
+    world.put("bob", STAR, "3mstarnested2", nested);
     world.put("bob", STAR, "3mstarmalformed", json!({ "subject": 7, "createdAt": at(43) }));
     world.put(
         "alice",
@@ -141,14 +151,14 @@ async fn accounts_change(world: &mut World) {
 
 async fn the_stream_breaks(world: &mut World) {
     tags(world, "cut", 0..10);
-    world.peers.tell_jetstream("POST", "drop", "");
+    world.cut().await;
     tags(world, "cut", 5..15);
     world.is_settled("a cut connection").await;
 
     world.peers.tell_jetstream("POST", "pause", r#"{"on":true}"#);
     tags(world, "paused", 0..10);
     world.delete("alice", TAG, "cut_3");
-    world.peers.tell_jetstream("POST", "drop", "");
+    world.cut().await;
     tags(world, "paused", 5..15);
     world.peers.tell_jetstream("POST", "pause", r#"{"on":false}"#);
     world.is_settled("a pause and a cut in it").await;
@@ -162,7 +172,7 @@ async fn the_stream_breaks(world: &mut World) {
     world.is_settled("a stream that was started again").await;
 }
 
-/// Writes some tags of Alice, each with a page beside it that is then deleted, so that order matters.
+/// Writes some tags of Alice, and takes a fourth of them back.
 fn tags(world: &mut World, name: &str, numbers: std::ops::Range<u8>) {
     tags_of(world, "alice", name, numbers);
 }

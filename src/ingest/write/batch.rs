@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::atproto::{Change, Did, Micros};
+use crate::ingest::connect::Frame;
 use crate::ingest::project::{Projected, What};
 use crate::store::{Applied, Tx, WriteError};
 
@@ -25,13 +26,15 @@ struct Standing {
 }
 
 impl Batch {
-    /// Takes one event's meaning.
-    pub(super) fn add(&mut self, host: &Arc<str>, event: Projected) {
+    /// Takes the meaning of one frame.
+    pub(super) fn add(&mut self, frame: &Frame, event: Projected) {
         // An event without a position of its own comes with that of its neighbours.
         let at = event.time_us.unwrap_or_default();
         if event.time_us.is_some() {
-            let position = self.positions.entry(host.clone()).or_insert(at);
-            *position = at.max(*position);
+            // A time ahead of our clock can be one event's or the host's: what is yet to come may have an earlier one.
+            let passed = at.min(frame.received_us);
+            let position = self.positions.entry(frame.host.clone()).or_insert(passed);
+            *position = passed.max(*position);
         }
         match event.what {
             What::Change(change, _) => self.changes.push(*change),

@@ -80,6 +80,13 @@ impl World {
         )
     }
 
+    /// Cuts the connection of the one who follows the stream.
+    pub(super) async fn cut(&self) {
+        self.wait_for_subscriber().await;
+        let cut = self.peers.tell_jetstream("POST", "drop", "");
+        assert_eq!(cut["dropped"], 1);
+    }
+
     pub(super) async fn wait_for_subscriber(&self) {
         eventually("somebody follows the stream", SETTLED_WITHIN, async || {
             let stats = self.peers.tell_jetstream("GET", "stats", "");

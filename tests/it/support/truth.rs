@@ -1,7 +1,8 @@
 //! The rows that a set of records must give: a second reading of what the registry's records mean, written from the
 //! lexicons and sharing no code with the product, so that the two can disagree.
 //!
-//! `truth/read.rs` has what each record says; here is what they say together.
+//! It is strict where the product forgives (an optional field that is out of bounds), so keep such records out, or make
+//! the rule one of both. `truth/read.rs` has what each record says; here is what they say together.
 
 mod read;
 

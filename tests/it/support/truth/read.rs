@@ -85,17 +85,18 @@ fn tag(record: Record<'_>) -> Option<Value> {
         Some(digest) => digest,
         None => record.text("manifestDigest", 128)?,
     };
-    let set_at = if record.fields.contains_key("updatedAt") { "updatedAt" } else { "createdAt" };
+    let set_at = ["updatedAt", "createdAt"].into_iter().find(|name| record.fields.contains_key(*name));
     Some(json!({
         "did": record.did, "rkey": record.rkey, "repository": record.text("repository", 255)?,
-        "tag": record.text("tag", 128)?, "digest": digest, "created_at": record.time(set_at)?,
+        "tag": record.text("tag", 128)?, "digest": digest,
+        "created_at": set_at.map_or(Some(0), |name| record.time(name))?,
     }))
 }
 
-/// A page's key is the repository.
+/// A page's key is the repository, which a name with a slash cannot be.
 fn page(record: Record<'_>) -> Option<Value> {
     let repository = record.text("repository", 256)?;
-    (repository == record.rkey).then_some(())?;
+    (repository == record.rkey || repository.contains('/')).then_some(())?;
     Some(json!({
         "did": record.did, "rkey": record.rkey, "repository": repository,
         "description": record.optional_text("description", 100_000)?,
