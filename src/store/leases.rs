@@ -9,11 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
-    Peer, Registration, Release, Renewal, StoreError, TermId,
+    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore,
+    LeaseView, News, Peer, Registration, Release, Renewal, StoreError, TermId,
 };
 use tokio::time::timeout;
 
+use super::beacon::Mark;
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
@@ -102,7 +103,7 @@ impl LeaseStore for SqlLeases {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
         let (me, names) = (me.clone(), names.to_vec());
         self.transact("register".to_owned(), async move |session: &mut Session| {
-            lease_instances::insert(session, &me).await?;
+            lease_instances::insert(session, &me, Mark::default()).await?;
             leases::insert_missing(session, &names).await
         })
         .await
@@ -131,13 +132,17 @@ impl LeaseStore for SqlLeases {
         .await
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
-        let lease = name.clone();
-        let acquired = self.transact(format!("claim {name}"), async move |session: &mut Session| {
-            leases::acquire(session, &lease, me).await
+    async fn bury(&self, _: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        Ok(vec![])
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
+        let asked = ask.clone();
+        let acquired = self.transact(format!("claim {}", ask.name), async move |session: &mut Session| {
+            leases::acquire(session, &asked).await
         });
         Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
-            term: TermId { name: name.clone(), holder: me, epoch: Epoch(epoch) },
+            term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
             after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
         }))
@@ -156,6 +161,10 @@ impl LeaseStore for SqlLeases {
             lease_instances::end(session, me, End::Left).await.map(drop)
         })
         .await
+    }
+
+    async fn news(&self, _: Incarnation) -> News {
+        std::future::pending().await
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {
