@@ -7,6 +7,7 @@
 //! Texts must not hold the character NUL, which PostgreSQL cannot store: `atproto` refuses it in identifiers and records.
 
 mod apply;
+mod beacon;
 mod error;
 pub mod fenced;
 mod last_failure;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::AsyncPgConnection;
-use diesel_async::pooled_connection::bb8::Pool;
+use diesel_async::pooled_connection::bb8::{Pool, PooledConnection};
 
 use crate::atproto::Did;
 
@@ -34,8 +35,9 @@ pub use leases::SqlLeases;
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
+use beacon::postgres::Beacons;
 use last_failure::LastFailure;
-use session::{Session, SqliteSession};
+use session::{PostgresSession, Session, SqliteSession};
 
 /// A SQLite file is read by few at once; each connection costs a thread while it works.
 const SQLITE_CONNECTIONS_MAX: u32 = 4;
@@ -85,6 +87,7 @@ enum Store {
         sessions: postgres::Sessions,
         work: Pool<AsyncPgConnection>,
         leases: Pool<AsyncPgConnection>,
+        beacons: Beacons,
     },
     Sqlite {
         path: PathBuf,
@@ -157,7 +160,7 @@ impl Database {
     /// A session for a worker or a reader.
     async fn session(&self) -> Result<Session, ReadError> {
         match self.store() {
-            Store::Postgres { work, .. } => work.get_owned().await.map(Session::Postgres),
+            Store::Postgres { work, .. } => work.get_owned().await.map(pooled),
             Store::Sqlite { work, .. } => work.get_owned().await.map(Session::Sqlite),
         }
         .map_err(|error| self.shared.failure.explain(error))
@@ -166,11 +169,15 @@ impl Database {
     /// The session for leases.
     async fn lease_session(&self) -> Result<Session, ReadError> {
         match self.store() {
-            Store::Postgres { leases, .. } => leases.get_owned().await.map(Session::Postgres),
+            Store::Postgres { leases, .. } => leases.get_owned().await.map(pooled),
             Store::Sqlite { leases, .. } => leases.get_owned().await.map(Session::Sqlite),
         }
         .map_err(|error| self.shared.failure.explain(error))
     }
+}
+
+fn pooled(connection: PooledConnection<'static, AsyncPgConnection>) -> Session {
+    Session::Postgres(PostgresSession::Pooled(connection))
 }
 
 /// On leases, getting a connection and a statement have half of T each: so the server ends a statement before we give it
@@ -182,6 +189,7 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
     Ok(Store::Postgres {
         work: sessions.pool(options.max_connections, options.stop_within, failure),
         leases: direct.pool(1, options.renew_timeout / 2, failure),
+        beacons: Beacons::new(direct.clone(), options.renew_timeout),
         sessions: direct,
     })
 }

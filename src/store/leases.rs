@@ -9,11 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
-    Peer, Registration, Release, Renewal, StoreError, TermId,
+    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore,
+    LeaseView, News, Peer, Registration, Release, Renewal, StoreError, TermId,
 };
 use tokio::time::timeout;
 
+use super::beacon::Mark;
+use super::queries::beacons::{self, Beaconless};
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
@@ -36,8 +38,8 @@ impl SqlLeases {
     /// # Errors
     /// If the database does not answer.
     pub async fn peers(&self) -> Result<Vec<Peer>, StoreError> {
-        let rows =
-            self.run("list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
+        let rows = self
+            .run(None, "list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
         let peer = |(incarnation, renew_seq, ttl_us): (String, i64, i64)| {
             Ok(Peer { incarnation: stored(&incarnation)?, renew_seq, ttl: duration(ttl_us) })
         };
@@ -45,8 +47,9 @@ impl SqlLeases {
         peers.map_err(|reason| StoreError { operation: "list instances".to_owned(), reason })
     }
 
-    /// Runs `work` in a task of its own, which is joined, never dropped.
-    async fn run<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
+    /// Runs `work` in a task of its own, which is joined, never dropped: on the session of the incarnation `by`, where a
+    /// session is its beacon.
+    async fn run<R, F>(&self, by: Option<Incarnation>, operation: String, work: F) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -56,7 +59,7 @@ impl SqlLeases {
     {
         let database = self.database.clone();
         let limit = database.shared.renew_timeout;
-        let task = tokio::spawn(async move { in_turn(&database, work).await });
+        let task = tokio::spawn(async move { in_turn(&database, by, work).await });
         let joined = match self.database.store() {
             Store::Postgres { .. } => {
                 timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
@@ -67,8 +70,25 @@ impl SqlLeases {
         outcome.map_err(|reason| StoreError { operation, reason })
     }
 
+    async fn register_with_lock(&self, me: Registration, names: Vec<LeaseName>) -> Result<(), StoreError> {
+        let (database, limit) = (self.database.clone(), self.database.shared.renew_timeout);
+        let task = tokio::spawn(async move {
+            let Store::Postgres { beacons, .. } = database.store() else { return Ok(()) };
+            timeout(limit, beacons.register(&me, &names))
+                .await
+                .map_err(|_| format!("no answer in {limit:?}"))?
+        });
+        let outcome = task.await.map_err(|error| error.to_string()).and_then(|outcome| outcome);
+        outcome.map_err(|reason| StoreError { operation: "register".to_owned(), reason })
+    }
+
     /// The same in a transaction.
-    async fn transact<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
+    async fn transact<R, F>(
+        &self,
+        by: Option<Incarnation>,
+        operation: String,
+        work: F,
+    ) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -76,18 +96,21 @@ impl SqlLeases {
             + 'static,
         R: Send + 'static,
     {
-        self.run(operation, async move |session: &mut Session| session.transaction(work).await).await
+        self.run(by, operation, async move |session: &mut Session| session.transaction(work).await).await
     }
 }
 
-async fn in_turn<R, F>(database: &Database, work: F) -> Result<R, String>
+async fn in_turn<R, F>(database: &Database, by: Option<Incarnation>, work: F) -> Result<R, String>
 where
     for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
         + Work<&'r mut Session, QueryResult<R>, Running: Send>
         + Send,
 {
     let _turn = match database.store() {
-        Store::Postgres { .. } => None,
+        Store::Postgres { beacons, .. } => match by {
+            Some(me) => return beacons.of(me)?.run(work).await,
+            None => None,
+        },
         Store::Sqlite { gate, busy, .. } => {
             let turn = timeout(*busy, gate.enter()).await;
             Some(turn.map_err(|_| format!("a writer of this process took longer than {busy:?}"))?)
@@ -101,22 +124,35 @@ where
 impl LeaseStore for SqlLeases {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
         let (me, names) = (me.clone(), names.to_vec());
-        self.transact("register".to_owned(), async move |session: &mut Session| {
-            lease_instances::insert(session, &me).await?;
-            leases::insert_missing(session, &names).await
-        })
-        .await
+        match self.database.store() {
+            Store::Postgres { .. } => self.register_with_lock(me, names).await,
+            Store::Sqlite { .. } => {
+                self.transact(None, "register".to_owned(), async move |session: &mut Session| {
+                    lease_instances::insert(session, &me, Mark::default()).await?;
+                    leases::insert_missing(session, &names).await
+                })
+                .await
+            }
+        }
     }
 
-    /// Two statements, however many leases and instances there are.
+    /// On PostgreSQL one statement, on SQLite two, however many leases and instances there are.
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
-        let rows = self.run("renew".to_owned(), async move |session: &mut Session| {
-            match lease_instances::raise(session, me).await? {
-                true => leases::world(session, me).await.map(Some),
-                false => Ok(None),
+        let rows = match self.database.store() {
+            Store::Postgres { beacons: lit, .. } => {
+                let renew = async move |session: &mut Session| beacons::renew(session, me).await;
+                lit.renewed(me, self.run(Some(me), "renew".to_owned(), renew).await).await?
             }
-        });
-        match rows.await? {
+            Store::Sqlite { .. } => {
+                let renew =
+                    async move |session: &mut Session| match lease_instances::raise(session, me).await? {
+                        true => leases::world(session, me).await.map(Some),
+                        false => Ok(None),
+                    };
+                self.run(Some(me), "renew".to_owned(), renew).await?
+            }
+        };
+        match rows {
             None => Ok(Renewal::Dead),
             Some(rows) => heartbeat(rows)
                 .map(Renewal::Alive)
@@ -125,19 +161,48 @@ impl LeaseStore for SqlLeases {
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {
-        self.transact(format!("declare {who} dead"), async move |session: &mut Session| {
-            lease_instances::end(session, who, End::Expired { seen }).await
+        let by = match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.present(),
+            Store::Sqlite { .. } => None,
+        };
+        self.transact(by, format!("declare {who} dead"), async move |session: &mut Session| {
+            let ended = lease_instances::end(session, who, End::Expired { seen }).await?;
+            if ended {
+                beacons::tell(session, format!("dead {who}")).await?;
+            }
+            Ok(ended)
         })
         .await
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
-        let lease = name.clone();
-        let acquired = self.transact(format!("claim {name}"), async move |session: &mut Session| {
-            leases::acquire(session, &lease, me).await
-        });
+    async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        match self.database.store() {
+            Store::Postgres { beacons: lit, .. } if lit.of(me).is_ok_and(|own| own.shines()) => {
+                let buried = self.run(Some(me), "bury".to_owned(), async move |session: &mut Session| {
+                    beacons::bury(session, Beaconless::Anybody).await
+                });
+                let buried: Result<_, String> = buried.await?.iter().map(|who| stored(who)).collect();
+                buried.map_err(|reason| StoreError { operation: "bury".to_owned(), reason })
+            }
+            Store::Postgres { .. } | Store::Sqlite { .. } => Ok(vec![]),
+        }
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
+        let mut asked = ask.clone();
+        if let Store::Postgres { beacons, .. } = self.database.store() {
+            let Ok(own) = beacons.of(ask.me) else { return Ok(None) };
+            asked.beaconless = ask.beaconless.filter(|_| own.shines());
+        }
+        let claim = async move |session: &mut Session| {
+            if let Some(who) = asked.beaconless {
+                beacons::bury(session, Beaconless::One(who)).await?;
+            }
+            leases::acquire(session, &asked).await
+        };
+        let acquired = self.transact(Some(ask.me), format!("claim {}", ask.name), claim);
         Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
-            term: TermId { name: name.clone(), holder: me, epoch: Epoch(epoch) },
+            term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
             after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
         }))
@@ -145,21 +210,43 @@ impl LeaseStore for SqlLeases {
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
-        self.transact(operation, async move |session: &mut Session| {
-            leases::release(session, &term, how).await
+        self.transact(Some(term.holder), operation, async move |session: &mut Session| {
+            let released = leases::release(session, &term, how).await?;
+            if released {
+                beacons::tell(session, format!("freed {}", term.name)).await?;
+            }
+            Ok(released)
         })
         .await
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
-        self.transact("depart".to_owned(), async move |session: &mut Session| {
+        if let Store::Postgres { beacons, .. } = self.database.store()
+            && beacons.of(me).is_err()
+        {
+            // It is dead, or will be as soon as somebody looks for its beacon.
+            return Ok(());
+        }
+        let left = self.transact(Some(me), "depart".to_owned(), async move |session: &mut Session| {
             lease_instances::end(session, me, End::Left).await.map(drop)
-        })
-        .await
+        });
+        let left = left.await;
+        if let Store::Postgres { beacons, .. } = self.database.store() {
+            beacons.forget(me);
+        }
+        left
+    }
+
+    async fn news(&self, me: Incarnation) -> News {
+        match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.news(me).await,
+            Store::Sqlite { .. } => std::future::pending().await,
+        }
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {
-        let rows = self.run("list".to_owned(), async |session: &mut Session| lease_list::all(session).await);
+        let rows =
+            self.run(None, "list".to_owned(), async |session: &mut Session| lease_list::all(session).await);
         let views: Result<_, String> = rows.await?.into_iter().map(view).collect();
         views.map_err(|reason| StoreError { operation: "list".to_owned(), reason })
     }

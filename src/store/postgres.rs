@@ -34,6 +34,10 @@ pub(super) const DIALECT: Dialect = Dialect {
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 const KEEPALIVE_COUNT: u32 = 2;
 
+/// What a read-only server is answered with.
+pub(super) const READ_ONLY: &str =
+    "the server is a hot standby, or read-only by default_transaction_read_only: expected the primary";
+
 /// How sessions are opened.
 #[derive(Clone)]
 pub(super) struct Sessions {
@@ -93,7 +97,13 @@ impl Sessions {
 
     /// One session, with its settings made and asserted.
     pub(super) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(chain(&error));
+        let bad = |error: tokio_postgres::Error| {
+            ConnectionError::BadConnection(if is_read_only(&error) {
+                READ_ONLY.to_owned()
+            } else {
+                chain(&error)
+            })
+        };
         let connected = match self.config.connect(self.tls.clone()).await {
             Err(error) if self.config.get_ssl_mode() == SslMode::Prefer && is_tls(&error) => {
                 tracing::warn!("{}; connecting without TLS, as sslmode=prefer asks for", chain(&error));
@@ -130,6 +140,13 @@ fn tls() -> Result<MakeRustlsConnect, OpenError> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+/// Whether the driver's own check found that the server takes no writes.
+fn is_read_only(error: &tokio_postgres::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    // The system's own refusals, of a socket's file say, have a number.
+    cause.is_some_and(|c| c.kind() == std::io::ErrorKind::PermissionDenied && c.raw_os_error().is_none())
 }
 
 /// Whether TLS itself failed: the certificate of a server that made its own, as distributions set it up, for one.

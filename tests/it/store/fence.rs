@@ -7,7 +7,7 @@ use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
 use tokio::sync::oneshot;
 
-use super::fixture::{Fixture, name, registration, trust};
+use super::fixture::{Fixture, ask, name, registration, trust};
 use super::on_both;
 use super::samples::{cursor, present, tag};
 use crate::support::eventually::eventually;
@@ -163,7 +163,7 @@ async fn a_claim_waits_for_the_dead_holders_open_transaction() {
     begins.await.unwrap();
     assert!(fixture.leases.declare_dead(term.id().holder, 0).await.unwrap());
     let leases = fixture.leases.clone();
-    let claim = tokio::spawn(async move { leases.claim(&name(), rival.incarnation).await });
+    let claim = tokio::spawn(async move { leases.claim(&ask(rival.incarnation)).await });
     eventually("the claim waits for the row", WITHIN, async || {
         let waiting = "SELECT query AS line FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
