@@ -23,6 +23,7 @@ Examples:
   atcr-workers                                    run with the defaults, on ./atcr.db
   ATCR__DATABASE__URL=postgres://… atcr-workers   run on PostgreSQL, on as many machines as you like
   atcr-workers leases                             who runs what
+  atcr-workers leases drain web1                  before web1 is stopped for long
   atcr-workers settings                           every setting, and where it came from";
 
 /// The background process of an AT Protocol container registry.
@@ -42,11 +43,14 @@ pub struct Cli {
 pub enum Command {
     /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
     Run,
-    /// List every lease: who has it, since when, at which epoch.
+    /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
     Leases {
         /// As a JSON array.
-        #[arg(long)]
+        #[arg(long, global = true)]
         json: bool,
+        /// What to do; list them if nothing is said.
+        #[command(subcommand)]
+        command: Option<leases::Command>,
     },
     /// Bring the database to this version's schema. `run` does it too.
     Migrate {
@@ -87,7 +91,7 @@ pub fn say(why: &dyn Display, exit: Exit) -> Exit {
 }
 
 /// Prints an answer; a reader that has left needs none.
-fn print(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Exit {
+pub(crate) fn print(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Exit {
     match write(&mut std::io::stdout().lock()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => say(&error, Exit::Failed),
         _ => Exit::Stopped,

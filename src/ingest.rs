@@ -12,6 +12,7 @@ pub mod resolve;
 pub mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leased_actors::lease::{Effects, LeaseName};
@@ -26,6 +27,10 @@ use crate::store::{Database, ReadError};
 
 /// The v1 wire, as positions are kept by it.
 const WIRE: &str = "v1";
+
+/// How long the writer may not look up. At half, one long lock of somebody's in the database passes for a hang; at
+/// double, a hang costs two minutes.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The worker.
 pub struct Jetstream {
@@ -59,6 +64,11 @@ impl Worker for Jetstream {
         Effects::Fenced
     }
 
+    /// The writer looks up every few seconds whatever comes, a database that is away included.
+    fn progress_within(&self) -> Option<Duration> {
+        Some(PROGRESS_WITHIN)
+    }
+
     /// Three tasks: the connection, the writer, the resolver. All end with the first, and all are joined; a dropped
     /// call aborts them, and a transaction under way is carried to its end by the store.
     async fn run(&self, context: Context) -> Result<(), WorkerError> {
@@ -66,7 +76,7 @@ impl Worker for Jetstream {
         let (sender, frames) = queue(QUEUE_FRAMES, QUEUE_BYTES);
         let due = Arc::new(Notify::new());
         let stop = context.stop.child_token();
-        let inner = Context { term: context.term, stop: stop.clone() };
+        let inner = Context { stop: stop.clone(), ..context };
         let mut tasks: JoinSet<Result<(), WorkerError>> = JoinSet::new();
 
         let (config, positions) = (self.follow.clone(), Positions(self.database.clone()));

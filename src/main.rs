@@ -31,7 +31,7 @@ async fn act(cli: Cli, settings: Settings) -> Exit {
             Ok(()) => app::run(settings).await,
             Err(error) => return cli::say(&error, Exit::Settings),
         },
-        Command::Leases { json } => cli::leases::run(&settings, json).await,
+        Command::Leases { json, command } => cli::leases::run(&settings, json, command).await,
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
         Command::Settings { json } => cli::settings::run(&settings, json),
     };

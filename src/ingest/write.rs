@@ -66,6 +66,7 @@ impl Writer {
     pub(super) async fn run(mut self, mut frames: FrameReceiver) -> Result<(), WorkerError> {
         let stop = self.context.stop.clone();
         while !self.reload().await {
+            self.context.progress.made();
             // Without them, known accounts' events would pass for strangers'.
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -75,6 +76,7 @@ impl Writer {
         let mut reload = interval_at(Instant::now() + RELOAD_EVERY, RELOAD_EVERY);
         let mut save = interval(SAVE_EVERY);
         loop {
+            self.context.progress.made();
             let outcome = tokio::select! {
                 biased;
                 () = stop.cancelled() => return self.finish(frames).await,
@@ -147,6 +149,7 @@ impl Writer {
         let batch = Arc::new(std::mem::take(&mut self.passed));
         let mut wait = TRY_AGAIN.0;
         loop {
+            self.context.progress.made();
             match self.commit(&batch).await {
                 Ok(applied) => {
                     meters::written(&applied, &batch);
