@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore, LeaseView,
-    Peer, Registration, Release, Renewal, StoreError, TermId,
+    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore,
+    LeaseView, News, Peer, Registration, Release, Renewal, StoreError, TermId,
 };
 use tokio::time::timeout;
 
@@ -131,13 +131,17 @@ impl LeaseStore for SqlLeases {
         .await
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
-        let lease = name.clone();
-        let acquired = self.transact(format!("claim {name}"), async move |session: &mut Session| {
-            leases::acquire(session, &lease, me).await
+    async fn bury(&self, _: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        Ok(vec![])
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
+        let (operation, asked) = (format!("claim {}", ask.name), ask.clone());
+        let acquired = self.transact(operation, async move |session: &mut Session| {
+            leases::acquire(session, &asked.name, asked.me).await
         });
         Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
-            term: TermId { name: name.clone(), holder: me, epoch: Epoch(epoch) },
+            term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
             after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
         }))
@@ -156,6 +160,10 @@ impl LeaseStore for SqlLeases {
             lease_instances::end(session, me, End::Left).await.map(drop)
         })
         .await
+    }
+
+    async fn news(&self, _: Incarnation) -> News {
+        std::future::pending().await
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {

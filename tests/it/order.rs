@@ -14,7 +14,7 @@ use atcr_workers::{
 use leased_actors::{
     clock::Clock,
     lease::{LeaseStore, Term, Trust},
-    testing::{name, registration},
+    testing::{ask, name, registration},
 };
 use proptest::{
     prelude::*,
@@ -84,7 +84,7 @@ impl Stage {
             database.migrate().await.unwrap();
             let (leases, me) = (SqlLeases::new(database.clone()), registration("order"));
             leases.register(&me, &[name()]).await.unwrap();
-            let claim = leases.claim(&name(), me.incarnation).await.unwrap().unwrap();
+            let claim = leases.claim(&ask(me.incarnation)).await.unwrap().unwrap();
             let clock = Clock::boottime();
             let trust = Trust::none(clock.clone());
             trust.extend(clock.now() + Duration::from_secs(3600));

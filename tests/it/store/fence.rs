@@ -5,6 +5,7 @@ use std::time::Duration;
 use atcr_workers::store::{Backend, Database, Fencing, Options, Tx, WriteError};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
+use leased_actors::testing::ask;
 use tokio::sync::oneshot;
 
 use super::fixture::{Fixture, name, registration, trust};
@@ -163,7 +164,7 @@ async fn a_claim_waits_for_the_dead_holders_open_transaction() {
     begins.await.unwrap();
     assert!(fixture.leases.declare_dead(term.id().holder, 0).await.unwrap());
     let leases = fixture.leases.clone();
-    let claim = tokio::spawn(async move { leases.claim(&name(), rival.incarnation).await });
+    let claim = tokio::spawn(async move { leases.claim(&ask(rival.incarnation)).await });
     eventually("the claim waits for the row", WITHIN, async || {
         let waiting = "SELECT query AS line FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";

@@ -7,9 +7,10 @@ use atcr_workers::store::{Applied, Backend, Database, Fencing, Options, SqlLease
 use diesel::{Connection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query, sql_types::Text};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{
-    Claim, Incarnation, LeaseName, LeaseStore, LeaseView, Registration, Release, Renewal, StoreError, Term,
-    TermId, Trust,
+    Ask, Claim, Incarnation, LeaseName, LeaseStore, LeaseView, News, Registration, Release, Renewal,
+    StoreError, Term, TermId, Trust,
 };
+use leased_actors::testing::ask;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
@@ -75,7 +76,7 @@ impl Fixture {
     pub(crate) async fn acquire(&self) -> Claim {
         let me = registration();
         self.leases.register(&me, &[name()]).await.unwrap();
-        self.leases.claim(&name(), me.incarnation).await.unwrap().unwrap()
+        self.leases.claim(&ask(me.incarnation)).await.unwrap().unwrap()
     }
 
     /// A trusted term of `work`.
@@ -185,8 +186,12 @@ impl LeaseStore for Fixture {
         self.leases.declare_dead(who, seen).await
     }
 
-    async fn claim(&self, name: &LeaseName, me: Incarnation) -> Result<Option<Claim>, StoreError> {
-        self.leases.claim(name, me).await
+    async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        self.leases.bury(me).await
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
+        self.leases.claim(ask).await
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
@@ -195,6 +200,10 @@ impl LeaseStore for Fixture {
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
         self.leases.depart(me).await
+    }
+
+    async fn news(&self, me: Incarnation) -> News {
+        self.leases.news(me).await
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {

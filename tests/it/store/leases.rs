@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use atcr_workers::store::{Database, Options, SqlLeases};
-use leased_actors::lease::{LeaseName, LeaseStore, Release, Renewal};
+use leased_actors::lease::{Ask, LeaseName, LeaseStore, Release, Renewal};
+use leased_actors::testing::ask;
 
 use super::fixture::{Fixture, name, registration};
 use super::on_both;
@@ -57,11 +58,11 @@ async fn nobody_claims_a_paused_lease(fixture: Fixture) {
     let me = registration();
     fixture.leases.register(&me, &[name()]).await.unwrap();
     fixture.execute("INSERT INTO lease_wish (name, paused) VALUES ('work', TRUE)").await;
-    assert!(fixture.leases.claim(&name(), me.incarnation).await.unwrap().is_none());
+    assert!(fixture.leases.claim(&ask(me.incarnation)).await.unwrap().is_none());
     let Renewal::Alive(world) = fixture.leases.renew(me.incarnation).await.unwrap() else { panic!("dead") };
     assert!(world.leases[0].paused);
     fixture.execute("UPDATE lease_wish SET paused = FALSE").await;
-    assert!(fixture.leases.claim(&name(), me.incarnation).await.unwrap().is_some());
+    assert!(fixture.leases.claim(&ask(me.incarnation)).await.unwrap().is_some());
 }
 
 async fn every_acquire_and_its_end_is_in_the_history(fixture: Fixture) {
@@ -107,11 +108,17 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     let names: Vec<LeaseName> = names.iter().map(|name| name.parse().unwrap()).collect();
     fixture.leases.register(&me, &names).await.unwrap();
     let [cooling, _, _, orphaned, _, running, waiting] = &names[..] else { panic!() };
-    let term = fixture.leases.claim(cooling, me.incarnation).await.unwrap().unwrap().term;
+    let term = fixture
+        .leases
+        .claim(&Ask { name: cooling.clone(), ..ask(me.incarnation) })
+        .await
+        .unwrap()
+        .unwrap()
+        .term;
     let how = Release::CoolDown { wait: Duration::from_secs(60), failures: 1 };
     fixture.leases.release(&term, how).await.unwrap();
-    fixture.leases.claim(running, me.incarnation).await.unwrap().unwrap();
-    fixture.leases.claim(waiting, me.incarnation).await.unwrap().unwrap();
+    fixture.leases.claim(&Ask { name: running.clone(), ..ask(me.incarnation) }).await.unwrap().unwrap();
+    fixture.leases.claim(&Ask { name: waiting.clone(), ..ask(me.incarnation) }).await.unwrap().unwrap();
     fixture.execute("UPDATE lease SET start_not_before = 9000000000000000 WHERE name = 'waiting'").await;
     fixture
         .execute("INSERT INTO lease_wish (name, paused, desired_holder) VALUES ('paused', TRUE, 'x')")
@@ -120,9 +127,14 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     for other in [&dead, &draining] {
         fixture.leases.register(other, &[]).await.unwrap();
     }
-    fixture.leases.claim(orphaned, dead.incarnation).await.unwrap().unwrap();
+    fixture.leases.claim(&Ask { name: orphaned.clone(), ..ask(dead.incarnation) }).await.unwrap().unwrap();
     assert!(fixture.leases.declare_dead(dead.incarnation, 0).await.unwrap());
-    fixture.leases.claim(&names[1], draining.incarnation).await.unwrap().unwrap();
+    fixture
+        .leases
+        .claim(&Ask { name: names[1].clone(), ..ask(draining.incarnation) })
+        .await
+        .unwrap()
+        .unwrap();
     let drain = format!(
         "UPDATE lease_instance SET state = 'draining' WHERE incarnation = '{}'",
         draining.incarnation
@@ -158,7 +170,7 @@ async fn each_operation_ends_in_time_while_others_block_the_database(fixture: Fi
         let begun = Instant::now();
         let failed = leases.renew(term.holder).await.unwrap_err();
         assert!(begun.elapsed() < timeout + Duration::from_secs(2), "{:?}: {failed}", begun.elapsed());
-        assert!(leases.claim(&name(), term.holder).await.is_err());
+        assert!(leases.claim(&ask(term.holder)).await.is_err());
         assert!(leases.release(&term, Release::Free).await.is_err());
     }
     drop(block);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use atcr_workers::store::{Database, OpenError, Options, SqlLeases, Tx, WriteError};
 use leased_actors::lease::{LeaseStore, Renewal, Term};
+use leased_actors::testing::ask;
 
 use super::fixture::{Fixture, name, registration, trust};
 use crate::support::eventually::eventually;
@@ -62,7 +63,7 @@ async fn a_restarted_server_is_found_again_by_the_same_terms() {
     database.migrate().await.unwrap();
     let (leases, me) = (SqlLeases::new(database.clone()), registration());
     leases.register(&me, &[name()]).await.unwrap();
-    let claim = leases.claim(&name(), me.incarnation).await.unwrap().unwrap();
+    let claim = leases.claim(&ask(me.incarnation)).await.unwrap().unwrap();
     let term = Term::new(claim.term, trust());
     let write = async |tx: &mut Tx| tx.save_cursor("v1", "host", 1).await;
     database.fenced(&term, write).await.unwrap();
