@@ -7,6 +7,7 @@
 //! Texts must not hold the character NUL, which PostgreSQL cannot store: `atproto` refuses it in identifiers and records.
 
 mod apply;
+mod beacon;
 mod error;
 pub mod fenced;
 mod last_failure;

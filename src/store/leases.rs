@@ -14,6 +14,7 @@ use leased_actors::lease::{
 };
 use tokio::time::timeout;
 
+use super::beacon::Mark;
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
@@ -102,7 +103,7 @@ impl LeaseStore for SqlLeases {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
         let (me, names) = (me.clone(), names.to_vec());
         self.transact("register".to_owned(), async move |session: &mut Session| {
-            lease_instances::insert(session, &me).await?;
+            lease_instances::insert(session, &me, Mark::default()).await?;
             leases::insert_missing(session, &names).await
         })
         .await
@@ -136,9 +137,9 @@ impl LeaseStore for SqlLeases {
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
-        let (operation, asked) = (format!("claim {}", ask.name), ask.clone());
-        let acquired = self.transact(operation, async move |session: &mut Session| {
-            leases::acquire(session, &asked.name, asked.me).await
+        let asked = ask.clone();
+        let acquired = self.transact(format!("claim {}", ask.name), async move |session: &mut Session| {
+            leases::acquire(session, &asked).await
         });
         Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
             term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },

@@ -13,8 +13,8 @@ use atcr_workers::{
 };
 use leased_actors::{
     clock::Clock,
-    lease::{LeaseStore, Term, Trust},
-    testing::{ask, name, registration},
+    lease::{Ask, LeaseStore, Term, Trust},
+    testing::{name, registration},
 };
 use proptest::{
     prelude::*,
@@ -84,7 +84,8 @@ impl Stage {
             database.migrate().await.unwrap();
             let (leases, me) = (SqlLeases::new(database.clone()), registration("order"));
             leases.register(&me, &[name()]).await.unwrap();
-            let claim = leases.claim(&ask(me.incarnation)).await.unwrap().unwrap();
+            let ask = Ask { name: name(), me: me.incarnation, grace: Duration::ZERO, beaconless: None };
+            let claim = leases.claim(&ask).await.unwrap().unwrap();
             let clock = Clock::boottime();
             let trust = Trust::none(clock.clone());
             trust.extend(clock.now() + Duration::from_secs(3600));

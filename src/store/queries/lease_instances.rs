@@ -5,6 +5,7 @@ use diesel::sql_types::{BigInt, Text};
 use leased_actors::lease::{Incarnation, Registration};
 
 use super::leases;
+use crate::store::beacon::Mark;
 use crate::store::session::Session;
 use crate::store::statement::Statement;
 
@@ -18,16 +19,22 @@ pub(in crate::store) enum End {
 }
 
 /// Adds a living incarnation.
-pub(in crate::store) async fn insert(session: &mut Session, me: &Registration) -> QueryResult<()> {
+pub(in crate::store) async fn insert(
+    session: &mut Session,
+    me: &Registration,
+    mark: Mark,
+) -> QueryResult<()> {
     let insert = Statement::new(
         "INSERT INTO lease_instance
-         (incarnation, process, label, host, pid, admin_address, stop_bound_us, ttl_us, registered_at,
-          renewed_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, {now_us}, {now_us})",
+         (incarnation, process, label, host, pid, admin_address, stop_bound_us, ttl_us, beacon_key, beacon_device,
+          beacon_inode, registered_at, renewed_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {now_us}, {now_us})",
     );
     let insert = insert.bind(me.incarnation.to_string()).bind(me.process.to_string());
     let insert = insert.bind(&me.label).bind(&me.host).bind(i64::from(me.pid)).bind(&me.admin_address);
     let insert = insert.bind(leases::micros(me.stop_bound)).bind(leases::micros(me.ttl));
+    let (device, inode) = mark.file.unzip();
+    let insert = insert.bind(mark.key).bind(device).bind(inode);
     session.execute(insert).await?;
     Ok(())
 }

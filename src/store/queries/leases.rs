@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use leased_actors::lease::{Incarnation, LeaseName, Release, TermId};
+use leased_actors::lease::{Ask, Incarnation, LeaseName, Release, TermId};
 
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -49,14 +49,15 @@ pub(in crate::store) type AcquiredRow = (i64, i64, Option<String>, bool, i64);
 type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
-/// lock would stop its own renewals behind each waiting claim.
-pub(in crate::store) async fn acquire(
-    session: &mut Session,
-    name: &LeaseName,
-    me: Incarnation,
-) -> QueryResult<Option<AcquiredRow>> {
+/// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
+/// the start waits the whole grace from now; a wait once owed stays.
+pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> QueryResult<Option<AcquiredRow>> {
     let update = Statement::new(
-        "UPDATE lease SET previous = holder, holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us}
+        "UPDATE lease SET previous = holder, holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us},
+             start_not_before = {greatest}(start_not_before, COALESCE(
+                 (SELECT {now_us} + ? FROM lease_instance d WHERE d.incarnation = lease.holder
+                  AND d.dead_reason = 'beacon'
+                  AND d.process <> (SELECT m.process FROM lease_instance m WHERE m.incarnation = ?)), 0))
          WHERE name = ?
          AND (holder IS NULL
               OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
@@ -67,10 +68,11 @@ pub(in crate::store) async fn acquire(
              {greatest}(0, {now_us} - COALESCE(
                  (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))",
     );
-    let update = update.bind(me.to_string()).bind(name.as_str()).bind(me.to_string());
+    let me = ask.me.to_string();
+    let update = update.bind(&me).bind(micros(ask.grace)).bind(&me).bind(ask.name.as_str()).bind(&me);
     let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
     if let Some((epoch, ..)) = &acquired {
-        note(session, name, *epoch, me, "acquired").await?;
+        note(session, &ask.name, *epoch, ask.me, "acquired").await?;
     }
     Ok(acquired)
 }

@@ -8,7 +8,7 @@ use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId
 use leased_actors::testing::ask;
 use tokio::sync::oneshot;
 
-use super::fixture::{Fixture, name, registration, trust};
+use super::fixture::{Fixture, ask, name, registration, trust};
 use super::on_both;
 use super::samples::{cursor, present, tag};
 use crate::support::eventually::eventually;

@@ -160,6 +160,11 @@ pub(crate) fn name() -> LeaseName {
     "work".parse().unwrap()
 }
 
+/// A claim of `work` by somebody whose worker is fenced.
+pub(crate) fn ask(me: Incarnation) -> Ask {
+    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None }
+}
+
 pub(crate) fn registration() -> Registration {
     leased_actors::testing::registration("here")
 }

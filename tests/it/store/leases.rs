@@ -5,9 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use atcr_workers::store::{Database, Options, SqlLeases};
 use leased_actors::lease::{Ask, LeaseName, LeaseStore, Release, Renewal};
-use leased_actors::testing::ask;
 
-use super::fixture::{Fixture, name, registration};
+use super::fixture::{Fixture, ask, name, registration};
 use super::on_both;
 use crate::support::eventually::eventually;
 
@@ -107,18 +106,13 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     let names = ["cooling", "draining", "free", "orphaned", "paused", "running", "waiting"];
     let names: Vec<LeaseName> = names.iter().map(|name| name.parse().unwrap()).collect();
     fixture.leases.register(&me, &names).await.unwrap();
+    let of = |lease: &LeaseName, me| Ask { name: lease.clone(), ..ask(me) };
     let [cooling, _, _, orphaned, _, running, waiting] = &names[..] else { panic!() };
-    let term = fixture
-        .leases
-        .claim(&Ask { name: cooling.clone(), ..ask(me.incarnation) })
-        .await
-        .unwrap()
-        .unwrap()
-        .term;
+    let term = fixture.leases.claim(&of(cooling, me.incarnation)).await.unwrap().unwrap().term;
     let how = Release::CoolDown { wait: Duration::from_secs(60), failures: 1 };
     fixture.leases.release(&term, how).await.unwrap();
-    fixture.leases.claim(&Ask { name: running.clone(), ..ask(me.incarnation) }).await.unwrap().unwrap();
-    fixture.leases.claim(&Ask { name: waiting.clone(), ..ask(me.incarnation) }).await.unwrap().unwrap();
+    fixture.leases.claim(&of(running, me.incarnation)).await.unwrap().unwrap();
+    fixture.leases.claim(&of(waiting, me.incarnation)).await.unwrap().unwrap();
     fixture.execute("UPDATE lease SET start_not_before = 9000000000000000 WHERE name = 'waiting'").await;
     fixture
         .execute("INSERT INTO lease_wish (name, paused, desired_holder) VALUES ('paused', TRUE, 'x')")
@@ -127,14 +121,9 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     for other in [&dead, &draining] {
         fixture.leases.register(other, &[]).await.unwrap();
     }
-    fixture.leases.claim(&Ask { name: orphaned.clone(), ..ask(dead.incarnation) }).await.unwrap().unwrap();
+    fixture.leases.claim(&of(orphaned, dead.incarnation)).await.unwrap().unwrap();
     assert!(fixture.leases.declare_dead(dead.incarnation, 0).await.unwrap());
-    fixture
-        .leases
-        .claim(&Ask { name: names[1].clone(), ..ask(draining.incarnation) })
-        .await
-        .unwrap()
-        .unwrap();
+    fixture.leases.claim(&of(&names[1], draining.incarnation)).await.unwrap().unwrap();
     let drain = format!(
         "UPDATE lease_instance SET state = 'draining' WHERE incarnation = '{}'",
         draining.incarnation

@@ -6,7 +6,7 @@ use atcr_workers::store::{Database, OpenError, Options, SqlLeases, Tx, WriteErro
 use leased_actors::lease::{LeaseStore, Renewal, Term};
 use leased_actors::testing::ask;
 
-use super::fixture::{Fixture, name, registration, trust};
+use super::fixture::{Fixture, ask, name, registration, trust};
 use crate::support::eventually::eventually;
 use crate::support::ports;
 use crate::support::postgres::{Postgres, Stop};
