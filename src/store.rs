@@ -20,7 +20,6 @@ mod sqlite;
 mod statement;
 pub mod tx;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +34,7 @@ pub use leases::SqlLeases;
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
+use beacon::sqlite::{Beacons, Place};
 use last_failure::LastFailure;
 use session::{Session, SqliteSession};
 
@@ -88,11 +88,13 @@ enum Store {
         leases: Pool<AsyncPgConnection>,
     },
     Sqlite {
-        path: PathBuf,
+        place: Arc<Place>,
         busy: Duration,
         work: Pool<SqliteSession>,
         leases: Pool<SqliteSession>,
+        renewals: Pool<SqliteSession>,
         gate: sqlite::Gate,
+        beacons: Beacons,
     },
 }
 
@@ -172,6 +174,17 @@ impl Database {
         }
         .map_err(|error| self.shared.failure.explain(error))
     }
+
+    /// The session for renewals: where the two differ, one whose commits do not wait for the disk.
+    async fn renewal_session(&self) -> Result<Session, ReadError> {
+        match self.store() {
+            Store::Postgres { .. } => self.lease_session().await,
+            Store::Sqlite { renewals, .. } => {
+                let session = renewals.get_owned().await.map(Session::Sqlite);
+                session.map_err(|error| self.shared.failure.explain(error))
+            }
+        }
+    }
 }
 
 /// On leases, getting a connection and a statement have half of T each: so the server ends a statement before we give it
@@ -190,14 +203,22 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
 /// A statement on leases first waits for its turn among ours, then for other processes: half of T for each.
 fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenError> {
     let path = sqlite::path(&options.url)?;
+    if options.fencing == Fencing::Leased
+        && let Some(file_system) = beacon::sqlite::refused(&path)
+    {
+        return Err(OpenError::FileSystem { path, file_system });
+    }
+    let place = Arc::new(Place::new(path));
     let busy = options.renew_timeout / 2;
     let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
     Ok(Store::Sqlite {
-        work: sqlite::pool(&path, size, busy, sqlite::Sync::Normal, failure),
-        leases: sqlite::pool(&path, 1, busy, sqlite::Sync::Full, failure),
+        work: sqlite::pool(&place, size, busy, sqlite::Sync::Normal, failure),
+        leases: sqlite::pool(&place, 1, busy, sqlite::Sync::Full, failure),
+        renewals: sqlite::pool(&place, 1, busy, sqlite::Sync::Normal, failure),
         gate: sqlite::Gate::default(),
+        beacons: Beacons::new(Arc::clone(&place)),
         busy,
-        path,
+        place,
     })
 }
 

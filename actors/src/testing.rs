@@ -74,8 +74,7 @@ async fn claim(store: &Store, me: Incarnation) -> Option<Claim> {
     store.claim(&ask(me)).await.expect("claim")
 }
 
-/// A claim of that lease, without a grace.
-pub fn ask(me: Incarnation) -> Ask {
+fn ask(me: Incarnation) -> Ask {
     Ask { name: name(), me, grace: Duration::ZERO, beaconless: None }
 }
 

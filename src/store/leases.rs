@@ -4,6 +4,8 @@
 //! for the answer are bounded; on SQLite the wait for our own writers and then for other processes' writers, half of
 //! the timeout each. None is ever cut: a call that gives up leaves its statement to end on its own.
 
+mod on_sqlite;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +21,7 @@ use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
 use super::{Database, Store};
+use on_sqlite::beacons;
 
 /// The leases in a database.
 #[derive(Clone)]
@@ -46,8 +49,20 @@ impl SqlLeases {
         peers.map_err(|reason| StoreError { operation: "list instances".to_owned(), reason })
     }
 
-    /// Runs `work` in a task of its own, which is joined, never dropped.
+    /// Runs `work` with commits that wait for the disk.
     async fn run<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
+            + Work<&'r mut Session, QueryResult<R>, Running: Send>
+            + Send
+            + 'static,
+        R: Send + 'static,
+    {
+        self.run_with(Commit::Durable, operation, work).await
+    }
+
+    /// Runs `work` in a task of its own, which is joined, never dropped.
+    async fn run_with<R, F>(&self, commit: Commit, operation: String, work: F) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -57,7 +72,7 @@ impl SqlLeases {
     {
         let database = self.database.clone();
         let limit = database.shared.renew_timeout;
-        let task = tokio::spawn(async move { in_turn(&database, work).await });
+        let task = tokio::spawn(async move { in_turn(&database, commit, work).await });
         let joined = match self.database.store() {
             Store::Postgres { .. } => {
                 timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
@@ -66,6 +81,29 @@ impl SqlLeases {
         };
         let outcome = joined.and_then(|ended| ended.map_err(|error| error.to_string())?);
         outcome.map_err(|reason| StoreError { operation, reason })
+    }
+
+    async fn insert(&self, me: &Registration, names: &[LeaseName], mark: Mark) -> Result<(), StoreError> {
+        let (me, names) = (me.clone(), names.to_vec());
+        self.transact("register".to_owned(), async move |session: &mut Session| {
+            lease_instances::insert(session, &me, mark).await?;
+            leases::insert_missing(session, &names).await
+        })
+        .await
+    }
+
+    async fn raise(
+        &self,
+        commit: Commit,
+        me: Incarnation,
+    ) -> Result<Option<Vec<leases::WorldRow>>, StoreError> {
+        self.run_with(commit, "renew".to_owned(), async move |session: &mut Session| {
+            match lease_instances::raise(session, me).await? {
+                true => leases::world(session, me).await.map(Some),
+                false => Ok(None),
+            }
+        })
+        .await
     }
 
     /// The same in a transaction.
@@ -81,7 +119,17 @@ impl SqlLeases {
     }
 }
 
-async fn in_turn<R, F>(database: &Database, work: F) -> Result<R, String>
+/// When a commit is on the disk. A power cut that takes a renewal back took its process, too; an epoch must not come
+/// twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Commit {
+    /// Before it is acknowledged.
+    Durable,
+    /// On SQLite a little later, which spares each renewal a wait for the disk.
+    Soon,
+}
+
+async fn in_turn<R, F>(database: &Database, commit: Commit, work: F) -> Result<R, String>
 where
     for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
         + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -94,54 +142,62 @@ where
             Some(turn.map_err(|_| format!("a writer of this process took longer than {busy:?}"))?)
         }
     };
-    let mut session = database.lease_session().await.map_err(|error| error.0)?;
+    let session = match commit {
+        Commit::Durable => database.lease_session().await,
+        Commit::Soon => database.renewal_session().await,
+    };
+    let mut session = session.map_err(|error| error.0)?;
     work(&mut session).await.map_err(|error| error.to_string())
 }
 
 #[async_trait]
 impl LeaseStore for SqlLeases {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
-        let (me, names) = (me.clone(), names.to_vec());
-        self.transact("register".to_owned(), async move |session: &mut Session| {
-            lease_instances::insert(session, &me, Mark::default()).await?;
-            leases::insert_missing(session, &names).await
-        })
-        .await
+        match beacons(&self.database) {
+            Some(beacons) => self.register_with_file(beacons, me, names).await,
+            None => self.insert(me, names, Mark::default()).await,
+        }
     }
 
     /// Two statements, however many leases and instances there are.
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
-        let rows = self.run("renew".to_owned(), async move |session: &mut Session| {
-            match lease_instances::raise(session, me).await? {
-                true => leases::world(session, me).await.map(Some),
-                false => Ok(None),
-            }
-        });
-        match rows.await? {
+        if let Some(beacons) = beacons(&self.database) {
+            return self.renew_with_file(beacons, me).await;
+        }
+        match self.raise(Commit::Durable, me).await? {
             None => Ok(Renewal::Dead),
-            Some(rows) => heartbeat(rows)
-                .map(Renewal::Alive)
-                .map_err(|reason| StoreError { operation: "renew".to_owned(), reason }),
+            Some(rows) => heartbeat(rows).map(Renewal::Alive).map_err(|reason| failed("renew", reason)),
         }
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {
-        self.transact(format!("declare {who} dead"), async move |session: &mut Session| {
+        let declared = self.transact(format!("declare {who} dead"), async move |session: &mut Session| {
             lease_instances::end(session, who, End::Expired { seen }).await
-        })
-        .await
+        });
+        let declared = declared.await?;
+        if declared {
+            self.after_deaths(&[who]);
+        }
+        Ok(declared)
     }
 
     async fn bury(&self, _: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
-        Ok(vec![])
+        match beacons(&self.database) {
+            Some(beacons) => self.bury_by_file(beacons).await,
+            None => Ok(vec![]),
+        }
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
-        let asked = ask.clone();
-        let acquired = self.transact(format!("claim {}", ask.name), async move |session: &mut Session| {
-            leases::acquire(session, &asked).await
-        });
-        Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
+        let acquired = match beacons(&self.database) {
+            Some(_) => self.acquire_by_file(ask).await?,
+            None => {
+                let asked = ask.clone();
+                let work = async move |session: &mut Session| leases::acquire(session, &asked).await;
+                self.transact(format!("claim {}", ask.name), work).await?
+            }
+        };
+        Ok(acquired.map(|(epoch, wait_us, death, released, gap_us)| Claim {
             term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
             after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
@@ -150,21 +206,30 @@ impl LeaseStore for SqlLeases {
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
-        self.transact(operation, async move |session: &mut Session| {
+        let released = self.transact(operation, async move |session: &mut Session| {
             leases::release(session, &term, how).await
-        })
-        .await
+        });
+        let released = released.await?;
+        if released {
+            self.after_release();
+        }
+        Ok(released)
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
         self.transact("depart".to_owned(), async move |session: &mut Session| {
             lease_instances::end(session, me, End::Left).await.map(drop)
         })
-        .await
+        .await?;
+        self.after_departure(me);
+        Ok(())
     }
 
-    async fn news(&self, _: Incarnation) -> News {
-        std::future::pending().await
+    async fn news(&self, me: Incarnation) -> News {
+        match beacons(&self.database) {
+            Some(beacons) => self.news_by_file(beacons, me).await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {
@@ -172,6 +237,10 @@ impl LeaseStore for SqlLeases {
         let views: Result<_, String> = rows.await?.into_iter().map(view).collect();
         views.map_err(|reason| StoreError { operation: "list".to_owned(), reason })
     }
+}
+
+fn failed(operation: &str, reason: impl ToString) -> StoreError {
+    StoreError { operation: operation.to_owned(), reason: reason.to_string() }
 }
 
 fn reason(death: Option<&str>, released: bool) -> &'static str {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use atcr_workers::store::{Backend, Database, Fencing, Options, Tx, WriteError};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
-use leased_actors::testing::ask;
 use tokio::sync::oneshot;
 
 use super::fixture::{Fixture, ask, name, registration, trust};

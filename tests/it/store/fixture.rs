@@ -10,7 +10,6 @@ use leased_actors::lease::{
     Ask, Claim, Incarnation, LeaseName, LeaseStore, LeaseView, News, Registration, Release, Renewal,
     StoreError, Term, TermId, Trust,
 };
-use leased_actors::testing::ask;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 

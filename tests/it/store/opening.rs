@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use atcr_workers::store::{Database, OpenError, Options, SqlLeases, Tx, WriteError};
 use leased_actors::lease::{LeaseStore, Renewal, Term};
-use leased_actors::testing::ask;
 
 use super::fixture::{Fixture, ask, name, registration, trust};
 use crate::support::eventually::eventually;
