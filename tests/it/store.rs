@@ -1,5 +1,6 @@
 //! The store on both databases: the same claims, a fresh and migrated database for each.
 
+mod beacon_sqlite;
 mod fence;
 mod fixture;
 mod history;

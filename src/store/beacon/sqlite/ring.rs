@@ -109,3 +109,23 @@ fn wait(beacon: &File) -> bool {
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn who(number: u8) -> Incarnation {
+        format!("{number:032x}").parse().unwrap()
+    }
+
+    #[test]
+    fn the_living_form_a_ring_that_nobody_is_outside_of() {
+        let living: BTreeSet<_> = [7, 1, 4].map(who).into();
+        assert_eq!([1, 4, 7].map(|me| next(who(me), &living)), [4, 7, 1].map(who).map(Some));
+        // Not listed yet, or no more.
+        assert_eq!(next(who(5), &living), Some(who(7)));
+        assert_eq!(next(who(1), &[who(1)].into()), None);
+        assert_eq!(next(who(1), &BTreeSet::new()), None);
+    }
+}
