@@ -1,5 +1,7 @@
 //! The store on both databases: the same claims, a fresh and migrated database for each.
 
+mod beacon_postgres;
+mod crash_postgres;
 mod fence;
 mod fixture;
 mod history;
