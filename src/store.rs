@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::AsyncPgConnection;
-use diesel_async::pooled_connection::bb8::Pool;
+use diesel_async::pooled_connection::bb8::{Pool, PooledConnection};
 
 use crate::atproto::Did;
 
@@ -34,9 +34,9 @@ pub use leases::SqlLeases;
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
-use beacon::sqlite::{Beacons, Place};
+use beacon::sqlite::Place;
 use last_failure::LastFailure;
-use session::{Session, SqliteSession};
+use session::{PostgresSession, Session, SqliteSession};
 
 /// A SQLite file is read by few at once; each connection costs a thread while it works.
 const SQLITE_CONNECTIONS_MAX: u32 = 4;
@@ -86,6 +86,7 @@ enum Store {
         sessions: postgres::Sessions,
         work: Pool<AsyncPgConnection>,
         leases: Pool<AsyncPgConnection>,
+        beacons: beacon::postgres::Beacons,
     },
     Sqlite {
         place: Arc<Place>,
@@ -94,7 +95,7 @@ enum Store {
         leases: Pool<SqliteSession>,
         renewals: Pool<SqliteSession>,
         gate: sqlite::Gate,
-        beacons: Beacons,
+        beacons: beacon::sqlite::Beacons,
     },
 }
 
@@ -160,7 +161,7 @@ impl Database {
     /// A session for a worker or a reader.
     async fn session(&self) -> Result<Session, ReadError> {
         match self.store() {
-            Store::Postgres { work, .. } => work.get_owned().await.map(Session::Postgres),
+            Store::Postgres { work, .. } => work.get_owned().await.map(pooled),
             Store::Sqlite { work, .. } => work.get_owned().await.map(Session::Sqlite),
         }
         .map_err(|error| self.shared.failure.explain(error))
@@ -169,7 +170,7 @@ impl Database {
     /// The session for leases.
     async fn lease_session(&self) -> Result<Session, ReadError> {
         match self.store() {
-            Store::Postgres { leases, .. } => leases.get_owned().await.map(Session::Postgres),
+            Store::Postgres { leases, .. } => leases.get_owned().await.map(pooled),
             Store::Sqlite { leases, .. } => leases.get_owned().await.map(Session::Sqlite),
         }
         .map_err(|error| self.shared.failure.explain(error))
@@ -187,6 +188,10 @@ impl Database {
     }
 }
 
+fn pooled(connection: PooledConnection<'static, AsyncPgConnection>) -> Session {
+    Session::Postgres(PostgresSession::Pooled(connection))
+}
+
 /// On leases, getting a connection and a statement have half of T each: so the server ends a statement before we give it
 /// up, and its outcome is known.
 fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, OpenError> {
@@ -196,6 +201,7 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
     Ok(Store::Postgres {
         work: sessions.pool(options.max_connections, options.stop_within, failure),
         leases: direct.pool(1, options.renew_timeout / 2, failure),
+        beacons: beacon::postgres::Beacons::new(direct.clone(), options.renew_timeout),
         sessions: direct,
     })
 }
@@ -216,7 +222,7 @@ fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenEr
         leases: sqlite::pool(&place, 1, busy, sqlite::Sync::Full, failure),
         renewals: sqlite::pool(&place, 1, busy, sqlite::Sync::Normal, failure),
         gate: sqlite::Gate::default(),
-        beacons: Beacons::new(Arc::clone(&place)),
+        beacons: beacon::sqlite::Beacons::new(Arc::clone(&place)),
         busy,
         place,
     })

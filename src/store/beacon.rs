@@ -1,5 +1,6 @@
 //! Beacons: what proves to others that a process lives, better than its renewals do.
 
+pub(super) mod postgres;
 pub(super) mod sqlite;
 
 /// What an instance's row says of its beacon.

@@ -16,12 +16,11 @@ use leased_actors::lease::{
 };
 use tokio::time::timeout;
 
-use super::beacon::Mark;
+use super::queries::beacons::{self, Beaconless};
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
 use super::{Database, Store};
-use on_sqlite::beacons;
 
 /// The leases in a database.
 #[derive(Clone)]
@@ -40,8 +39,8 @@ impl SqlLeases {
     /// # Errors
     /// If the database does not answer.
     pub async fn peers(&self) -> Result<Vec<Peer>, StoreError> {
-        let rows =
-            self.run("list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
+        let rows = self
+            .run(None, "list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
         let peer = |(incarnation, renew_seq, ttl_us): (String, i64, i64)| {
             Ok(Peer { incarnation: stored(&incarnation)?, renew_seq, ttl: duration(ttl_us) })
         };
@@ -50,7 +49,7 @@ impl SqlLeases {
     }
 
     /// Runs `work` with commits that wait for the disk.
-    async fn run<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
+    async fn run<R, F>(&self, by: Option<Incarnation>, operation: String, work: F) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -58,11 +57,18 @@ impl SqlLeases {
             + 'static,
         R: Send + 'static,
     {
-        self.run_with(Commit::Durable, operation, work).await
+        self.run_with(Commit::Durable, by, operation, work).await
     }
 
-    /// Runs `work` in a task of its own, which is joined, never dropped.
-    async fn run_with<R, F>(&self, commit: Commit, operation: String, work: F) -> Result<R, StoreError>
+    /// Runs `work` in a task of its own, which is joined, never dropped: on the session of the incarnation `by`, where a
+    /// session is its beacon.
+    async fn run_with<R, F>(
+        &self,
+        commit: Commit,
+        by: Option<Incarnation>,
+        operation: String,
+        work: F,
+    ) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -72,7 +78,7 @@ impl SqlLeases {
     {
         let database = self.database.clone();
         let limit = database.shared.renew_timeout;
-        let task = tokio::spawn(async move { in_turn(&database, commit, work).await });
+        let task = tokio::spawn(async move { in_turn(&database, commit, by, work).await });
         let joined = match self.database.store() {
             Store::Postgres { .. } => {
                 timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
@@ -83,31 +89,25 @@ impl SqlLeases {
         outcome.map_err(|reason| StoreError { operation, reason })
     }
 
-    async fn insert(&self, me: &Registration, names: &[LeaseName], mark: Mark) -> Result<(), StoreError> {
-        let (me, names) = (me.clone(), names.to_vec());
-        self.transact("register".to_owned(), async move |session: &mut Session| {
-            lease_instances::insert(session, &me, mark).await?;
-            leases::insert_missing(session, &names).await
-        })
-        .await
-    }
-
-    async fn raise(
-        &self,
-        commit: Commit,
-        me: Incarnation,
-    ) -> Result<Option<Vec<leases::WorldRow>>, StoreError> {
-        self.run_with(commit, "renew".to_owned(), async move |session: &mut Session| {
-            match lease_instances::raise(session, me).await? {
-                true => leases::world(session, me).await.map(Some),
-                false => Ok(None),
-            }
-        })
-        .await
+    async fn register_with_lock(&self, me: Registration, names: Vec<LeaseName>) -> Result<(), StoreError> {
+        let (database, limit) = (self.database.clone(), self.database.shared.renew_timeout);
+        let task = tokio::spawn(async move {
+            let Store::Postgres { beacons, .. } = database.store() else { return Ok(()) };
+            timeout(limit, beacons.register(&me, &names))
+                .await
+                .map_err(|_| format!("no answer in {limit:?}"))?
+        });
+        let outcome = task.await.map_err(|error| error.to_string()).and_then(|outcome| outcome);
+        outcome.map_err(|reason| StoreError { operation: "register".to_owned(), reason })
     }
 
     /// The same in a transaction.
-    async fn transact<R, F>(&self, operation: String, work: F) -> Result<R, StoreError>
+    async fn transact<R, F>(
+        &self,
+        by: Option<Incarnation>,
+        operation: String,
+        work: F,
+    ) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -115,7 +115,7 @@ impl SqlLeases {
             + 'static,
         R: Send + 'static,
     {
-        self.run(operation, async move |session: &mut Session| session.transaction(work).await).await
+        self.run(by, operation, async move |session: &mut Session| session.transaction(work).await).await
     }
 }
 
@@ -129,14 +129,22 @@ enum Commit {
     Soon,
 }
 
-async fn in_turn<R, F>(database: &Database, commit: Commit, work: F) -> Result<R, String>
+async fn in_turn<R, F>(
+    database: &Database,
+    commit: Commit,
+    by: Option<Incarnation>,
+    work: F,
+) -> Result<R, String>
 where
     for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
         + Work<&'r mut Session, QueryResult<R>, Running: Send>
         + Send,
 {
     let _turn = match database.store() {
-        Store::Postgres { .. } => None,
+        Store::Postgres { beacons, .. } => match by {
+            Some(me) => return beacons.of(me)?.run(work).await,
+            None => None,
+        },
         Store::Sqlite { gate, busy, .. } => {
             let turn = timeout(*busy, gate.enter()).await;
             Some(turn.map_err(|_| format!("a writer of this process took longer than {busy:?}"))?)
@@ -153,49 +161,74 @@ where
 #[async_trait]
 impl LeaseStore for SqlLeases {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
-        match beacons(&self.database) {
-            Some(beacons) => self.register_with_file(beacons, me, names).await,
-            None => self.insert(me, names, Mark::default()).await,
+        let (me, names) = (me.clone(), names.to_vec());
+        match self.database.store() {
+            Store::Postgres { .. } => self.register_with_lock(me, names).await,
+            Store::Sqlite { beacons, .. } => self.register_with_file(beacons, me, names).await,
         }
     }
 
-    /// Two statements, however many leases and instances there are.
+    /// On PostgreSQL one statement, on SQLite two, however many leases and instances there are.
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
-        if let Some(beacons) = beacons(&self.database) {
-            return self.renew_with_file(beacons, me).await;
-        }
-        match self.raise(Commit::Durable, me).await? {
+        let rows = match self.database.store() {
+            Store::Postgres { beacons: lit, .. } => {
+                let renew = async move |session: &mut Session| beacons::renew(session, me).await;
+                lit.renewed(me, self.run(Some(me), "renew".to_owned(), renew).await).await?
+            }
+            Store::Sqlite { beacons, .. } => return self.renew_with_file(beacons, me).await,
+        };
+        match rows {
             None => Ok(Renewal::Dead),
             Some(rows) => heartbeat(rows).map(Renewal::Alive).map_err(|reason| failed("renew", reason)),
         }
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {
-        let declared = self.transact(format!("declare {who} dead"), async move |session: &mut Session| {
-            lease_instances::end(session, who, End::Expired { seen }).await
+        let by = match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.present(),
+            Store::Sqlite { .. } => None,
+        };
+        let ended = self.transact(by, format!("declare {who} dead"), async move |session: &mut Session| {
+            let ended = lease_instances::end(session, who, End::Expired { seen }).await?;
+            if ended {
+                beacons::tell(session, format!("dead {who}")).await?;
+            }
+            Ok(ended)
         });
-        let declared = declared.await?;
-        if declared {
-            self.after_deaths(&[who]);
-        }
-        Ok(declared)
+        let ended = ended.await?;
+        self.after_deaths(ended.then_some(who).as_slice());
+        Ok(ended)
     }
 
-    async fn bury(&self, _: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
-        match beacons(&self.database) {
-            Some(beacons) => self.bury_by_file(beacons).await,
-            None => Ok(vec![]),
+    async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
+        match self.database.store() {
+            Store::Postgres { beacons: lit, .. } if lit.of(me).is_ok_and(|own| own.shines()) => {
+                let buried = self.run(Some(me), "bury".to_owned(), async move |session: &mut Session| {
+                    beacons::bury(session, Beaconless::Anybody).await
+                });
+                let buried: Result<_, String> = buried.await?.iter().map(|who| stored(who)).collect();
+                buried.map_err(|reason| StoreError { operation: "bury".to_owned(), reason })
+            }
+            Store::Postgres { .. } => Ok(vec![]),
+            Store::Sqlite { beacons, .. } => self.bury_by_file(beacons).await,
         }
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
-        let acquired = match beacons(&self.database) {
-            Some(_) => self.acquire_by_file(ask).await?,
-            None => {
-                let asked = ask.clone();
-                let work = async move |session: &mut Session| leases::acquire(session, &asked).await;
-                self.transact(format!("claim {}", ask.name), work).await?
+        let acquired = match self.database.store() {
+            Store::Postgres { beacons: lit, .. } => {
+                let Ok(own) = lit.of(ask.me) else { return Ok(None) };
+                let mut asked = ask.clone();
+                asked.beaconless = ask.beaconless.filter(|_| own.shines());
+                let claim = async move |session: &mut Session| {
+                    if let Some(who) = asked.beaconless {
+                        beacons::bury(session, Beaconless::One(who)).await?;
+                    }
+                    leases::acquire(session, &asked).await
+                };
+                self.transact(Some(ask.me), format!("claim {}", ask.name), claim).await?
             }
+            Store::Sqlite { .. } => self.acquire_by_file(ask).await?,
         };
         Ok(acquired.map(|(epoch, wait_us, death, released, gap_us)| Claim {
             term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
@@ -206,34 +239,52 @@ impl LeaseStore for SqlLeases {
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
-        let released = self.transact(operation, async move |session: &mut Session| {
-            leases::release(session, &term, how).await
+        let released = self.transact(Some(term.holder), operation, async move |session: &mut Session| {
+            let released = leases::release(session, &term, how).await?;
+            if released {
+                beacons::tell(session, format!("freed {}", term.name)).await?;
+            }
+            Ok(released)
         });
         let released = released.await?;
-        if released {
-            self.after_release();
+        if released && let Store::Sqlite { beacons, .. } = self.database.store() {
+            beacons.touch();
         }
         Ok(released)
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
-        self.transact("depart".to_owned(), async move |session: &mut Session| {
+        if let Store::Postgres { beacons, .. } = self.database.store()
+            && beacons.of(me).is_err()
+        {
+            // It is dead, or will be as soon as somebody looks for its beacon.
+            return Ok(());
+        }
+        let left = self.transact(Some(me), "depart".to_owned(), async move |session: &mut Session| {
             lease_instances::end(session, me, End::Left).await.map(drop)
-        })
-        .await?;
-        self.after_departure(me);
-        Ok(())
+        });
+        let left = left.await;
+        match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.forget(me),
+            Store::Sqlite { beacons, .. } if left.is_ok() => {
+                beacons.put_out(me);
+                beacons.touch();
+            }
+            Store::Sqlite { .. } => {}
+        }
+        left
     }
 
     async fn news(&self, me: Incarnation) -> News {
-        match beacons(&self.database) {
-            Some(beacons) => self.news_by_file(beacons, me).await,
-            None => std::future::pending().await,
+        match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.news(me).await,
+            Store::Sqlite { beacons, .. } => self.news_by_file(beacons, me).await,
         }
     }
 
     async fn list(&self) -> Result<Vec<LeaseView>, StoreError> {
-        let rows = self.run("list".to_owned(), async |session: &mut Session| lease_list::all(session).await);
+        let rows =
+            self.run(None, "list".to_owned(), async |session: &mut Session| lease_list::all(session).await);
         let views: Result<_, String> = rows.await?.into_iter().map(view).collect();
         views.map_err(|reason| StoreError { operation: "list".to_owned(), reason })
     }

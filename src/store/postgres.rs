@@ -31,6 +31,13 @@ pub(super) const DIALECT: Dialect = Dialect {
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 const KEEPALIVE_COUNT: u32 = 2;
 
+/// The same for a peer that owes the acknowledgement of an answer, where keepalives are not sent.
+const SERVER_ANSWER_MAX: &str = "tcp_user_timeout = 3000";
+
+/// What a read-only server is answered with.
+pub(super) const READ_ONLY: &str =
+    "the server is a hot standby, or read-only by default_transaction_read_only: expected the primary";
+
 /// How sessions are opened.
 #[derive(Clone)]
 pub(super) struct Sessions {
@@ -84,7 +91,13 @@ impl Sessions {
 
     /// One session, with its settings made and asserted.
     pub(super) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(chain(&error));
+        let bad = |error: tokio_postgres::Error| {
+            ConnectionError::BadConnection(if is_read_only(&error) {
+                READ_ONLY.to_owned()
+            } else {
+                chain(&error)
+            })
+        };
         let connected = match self.config.connect(self.tls.clone()).await {
             Err(error) if self.config.get_ssl_mode() == SslMode::Prefer && is_tls(&error) => {
                 tracing::warn!("{}; connecting without TLS, as sslmode=prefer asks for", chain(&error));
@@ -103,9 +116,12 @@ impl Sessions {
             every = KEEPALIVE_EVERY.as_secs(),
         );
         session.batch_execute(&settings).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
-        // Without it a killed client's statement, and its locks, live on until the statement ends. Servers before
-        // version 14, and some platforms, do not have it.
-        let _ = session.batch_execute("SET client_connection_check_interval = 100").await;
+        // Without these a killed client's statement, and its locks, live on until the statement ends, and those of a
+        // client that is cut off before it has acknowledged an answer, for a quarter of an hour. Older servers (before
+        // versions 14 and 12), and some platforms, do not have them.
+        for setting in ["client_connection_check_interval = 100", SERVER_ANSWER_MAX] {
+            let _ = session.batch_execute(&format!("SET {setting}")).await;
+        }
         Ok(session)
     }
 }
@@ -121,6 +137,13 @@ fn tls() -> Result<MakeRustlsConnect, OpenError> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+/// Whether the driver's own check found that the server takes no writes.
+fn is_read_only(error: &tokio_postgres::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    // The system's own refusals, of a socket's file say, have a number.
+    cause.is_some_and(|c| c.kind() == std::io::ErrorKind::PermissionDenied && c.raw_os_error().is_none())
 }
 
 /// Whether TLS itself failed: the certificate of a server that made its own, as distributions set it up, for one.

@@ -1,5 +1,6 @@
 //! Every statement, a file per table or small family, a function per statement.
 
+pub(super) mod beacons;
 pub(super) mod cursors;
 pub(super) mod fence;
 pub(super) mod hold_records;

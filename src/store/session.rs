@@ -1,8 +1,11 @@
 //! A session with either database: statements, and transactions that are never cut in two.
 
+use std::ops::{Deref, DerefMut};
+
 use diesel::result::Error;
 use diesel::{QueryResult, SqliteConnection};
 use diesel_async::methods::LoadQuery;
+use diesel_async::pooled_connection::PoolableConnection;
 use diesel_async::pooled_connection::bb8::PooledConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, TransactionManager};
@@ -16,8 +19,35 @@ pub(super) type SqliteSession = SyncConnectionWrapper<SqliteConnection>;
 /// A pooled connection. Given back when dropped; one with a transaction still open is closed instead.
 #[allow(clippy::large_enum_variant, reason = "a session is borrowed, and moved twice in its life")]
 pub(super) enum Session {
-    Postgres(PooledConnection<'static, AsyncPgConnection>),
+    Postgres(PostgresSession),
     Sqlite(PooledConnection<'static, SqliteSession>),
+}
+
+/// A connection to a server: one of a pool, or one that ends with its owner.
+#[allow(clippy::large_enum_variant, reason = "as above")]
+pub(super) enum PostgresSession {
+    Pooled(PooledConnection<'static, AsyncPgConnection>),
+    Own(AsyncPgConnection),
+}
+
+impl Deref for PostgresSession {
+    type Target = AsyncPgConnection;
+
+    fn deref(&self) -> &AsyncPgConnection {
+        match self {
+            Self::Pooled(c) => c,
+            Self::Own(c) => c,
+        }
+    }
+}
+
+impl DerefMut for PostgresSession {
+    fn deref_mut(&mut self) -> &mut AsyncPgConnection {
+        match self {
+            Self::Pooled(c) => c,
+            Self::Own(c) => c,
+        }
+    }
 }
 
 /// An async function whose future may move between threads: what [`Session::transaction`] and a fenced transaction
@@ -48,6 +78,14 @@ impl Session {
     /// Whether others may write during our transactions.
     pub(super) fn has_other_writers(&self) -> bool {
         matches!(self, Session::Postgres(_))
+    }
+
+    /// Whether no further statement can succeed on it.
+    pub(super) fn is_broken(&mut self) -> bool {
+        match self {
+            Session::Postgres(c) => c.is_broken(),
+            Session::Sqlite(c) => c.is_broken(),
+        }
     }
 
     /// Runs a statement and returns how many rows it changed.

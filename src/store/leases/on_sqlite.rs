@@ -1,37 +1,34 @@
 //! What SQLite asks for around the statements of a lease operation: a beacon before, a proof inside, a touch after.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use leased_actors::lease::{Ask, Incarnation, LeaseName, News, Registration, Renewal, StoreError};
 
 use super::{Commit, SqlLeases, failed, heartbeat, stored};
+use crate::store::Store;
 use crate::store::beacon::Mark;
 use crate::store::beacon::sqlite::Beacons;
 use crate::store::queries::lease_instances::{self, End};
 use crate::store::queries::leases;
 use crate::store::session::Session;
-use crate::store::{Database, Store};
-
-/// The beacons of a database that is a file.
-pub(super) fn beacons(database: &Database) -> Option<&Beacons> {
-    match database.store() {
-        Store::Sqlite { beacons, .. } => Some(beacons),
-        Store::Postgres { .. } => None,
-    }
-}
 
 impl SqlLeases {
     /// The beacon is lit before anybody can read of it, and put out if nobody ever will.
     pub(super) async fn register_with_file(
         &self,
         beacons: &Beacons,
-        me: &Registration,
-        names: &[LeaseName],
+        me: Registration,
+        names: Vec<LeaseName>,
     ) -> Result<(), StoreError> {
         let who = me.incarnation;
         let id = beacons.light(who).map_err(|error| failed("light a beacon", error))?;
         let mark = Mark { file: Some((id.device, id.inode)), ..Mark::default() };
-        let registered = self.insert(me, names, mark).await;
+        let registered = self.transact(None, "register".to_owned(), async move |session: &mut Session| {
+            lease_instances::insert(session, &me, mark).await?;
+            leases::insert_missing(session, &names).await
+        });
+        let registered = registered.await;
         match &registered {
             Ok(()) => {
                 beacons.touch();
@@ -49,7 +46,7 @@ impl SqlLeases {
             return;
         }
         let work = async |session: &mut Session| lease_instances::living(session).await;
-        match self.run("sweep beacons".to_owned(), work).await {
+        match self.run(None, "sweep beacons".to_owned(), work).await {
             Ok(rows) => {
                 let living: BTreeSet<_> = rows.into_iter().map(|(who, ..)| who).collect();
                 let names = orphans.iter().map(|(who, _)| who);
@@ -68,7 +65,11 @@ impl SqlLeases {
         if !beacons.is_intact(me).map_err(|error| failed("renew", error))? {
             return Ok(Renewal::Dead);
         }
-        let Some(rows) = self.raise(Commit::Soon, me).await? else {
+        let work = async move |session: &mut Session| match lease_instances::raise(session, me).await? {
+            true => leases::world(session, me).await.map(Some),
+            false => Ok(None),
+        };
+        let Some(rows) = self.run_with(Commit::Soon, None, "renew".to_owned(), work).await? else {
             beacons.put_out(me);
             return Ok(Renewal::Dead);
         };
@@ -79,7 +80,7 @@ impl SqlLeases {
 
     /// One read, and a transaction only if it finds somebody.
     pub(super) async fn bury_by_file(&self, beacons: &Beacons) -> Result<Vec<Incarnation>, StoreError> {
-        let rows = self.run("read beacons".to_owned(), async |session: &mut Session| {
+        let rows = self.run(None, "read beacons".to_owned(), async |session: &mut Session| {
             lease_instances::beacon_files(session).await
         });
         let mut gone = Vec::new();
@@ -92,7 +93,7 @@ impl SqlLeases {
         if gone.is_empty() {
             return Ok(gone);
         }
-        let buried = self.transact("bury".to_owned(), async move |session: &mut Session| {
+        let buried = self.transact(None, "bury".to_owned(), async move |session: &mut Session| {
             let mut buried = Vec::new();
             for who in gone {
                 if lease_instances::end(session, who, End::Beaconless).await? {
@@ -110,11 +111,11 @@ impl SqlLeases {
     /// declared dead has stopped within it.
     pub(super) async fn acquire_by_file(&self, ask: &Ask) -> Result<Option<leases::AcquiredRow>, StoreError> {
         let (database, mut asked) = (self.database.clone(), ask.clone());
-        asked.grace = std::time::Duration::ZERO;
-        let claim = self.transact(format!("claim {}", ask.name), async move |session: &mut Session| {
+        asked.grace = Duration::ZERO;
+        let claim = self.transact(None, format!("claim {}", ask.name), async move |session: &mut Session| {
             let mut dead = None;
             if let Some(who) = asked.beaconless
-                && let Some(beacons) = beacons(&database)
+                && let Store::Sqlite { beacons, .. } = database.store()
                 && let Some(id) = lease_instances::beacon_file(session, who).await?
                 && beacons.proves_death(who, id)
                 && lease_instances::end(session, who, End::Beaconless).await?
@@ -130,25 +131,10 @@ impl SqlLeases {
 
     /// To be called once their rows are dead in the database.
     pub(super) fn after_deaths(&self, dead: &[Incarnation]) {
-        if let Some(beacons) = beacons(&self.database)
+        if let Store::Sqlite { beacons, .. } = self.database.store()
             && !dead.is_empty()
         {
             beacons.remove(dead);
-            beacons.touch();
-        }
-    }
-
-    /// To be called once the row is dead in the database, and nothing of it runs.
-    pub(super) fn after_departure(&self, me: Incarnation) {
-        if let Some(beacons) = beacons(&self.database) {
-            beacons.put_out(me);
-            beacons.touch();
-        }
-    }
-
-    /// To be called once a release is committed.
-    pub(super) fn after_release(&self) {
-        if let Some(beacons) = beacons(&self.database) {
             beacons.touch();
         }
     }
@@ -173,7 +159,7 @@ impl SqlLeases {
 
     async fn free(&self) -> Result<Vec<LeaseName>, StoreError> {
         let work = async |session: &mut Session| leases::free(session).await;
-        let names = self.run_with(Commit::Soon, "read free leases".to_owned(), work).await?;
+        let names = self.run_with(Commit::Soon, None, "read free leases".to_owned(), work).await?;
         let names = names.iter().map(|name| stored(name)).collect::<Result<_, _>>();
         names.map_err(|reason| failed("read free leases", reason))
     }

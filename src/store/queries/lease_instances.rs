@@ -51,6 +51,13 @@ pub(in crate::store) async fn raise(session: &mut Session, me: Incarnation) -> Q
     Ok(session.execute(update.bind(me.to_string())).await? == 1)
 }
 
+/// Whether the incarnation is registered and not dead.
+pub(in crate::store) async fn lives(session: &mut Session, who: Incarnation) -> QueryResult<bool> {
+    let select =
+        Statement::new("SELECT renew_seq FROM lease_instance WHERE incarnation = ? AND state <> 'dead'");
+    Ok(session.first::<BigInt, i64>(select.bind(who.to_string())).await?.is_some())
+}
+
 /// Every incarnation that is not dead, with its `renew_seq` and its TTL in microseconds.
 pub(in crate::store) async fn living(session: &mut Session) -> QueryResult<Vec<(String, i64, i64)>> {
     let select =

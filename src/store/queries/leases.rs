@@ -12,7 +12,7 @@ use crate::store::statement::{Statement, row};
 /// A row of [`world`]: whether it is a lease or a peer; name or incarnation; holder; epoch or `renew_seq`; whether the
 /// holder is alive; paused; cool-down or TTL (microseconds); failures.
 pub(in crate::store) type WorldRow = (bool, String, Option<String>, i64, bool, bool, i64, i64);
-type WorldColumns = (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt);
+pub(in crate::store) type WorldColumns = (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt);
 
 /// A row for each of `names` that has none.
 pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[LeaseName]) -> QueryResult<()> {
@@ -170,7 +170,8 @@ pub(in crate::store) async fn note_all_of(
     Ok(())
 }
 
-fn event_id() -> String {
+/// A new one.
+pub(in crate::store) fn event_id() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 

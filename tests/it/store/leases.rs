@@ -149,10 +149,11 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
 }
 
 async fn each_operation_ends_in_time_while_others_block_the_database(fixture: Fixture) {
-    let term = fixture.acquire().await.term;
     let timeout = Duration::from_secs(2);
     let options = Options { renew_timeout: timeout, ..fixture.options.clone() };
-    let leases = SqlLeases::new(Database::open(&options).await.unwrap());
+    let (leases, me) = (SqlLeases::new(Database::open(&options).await.unwrap()), registration());
+    leases.register(&me, &[name()]).await.unwrap();
+    let term = leases.claim(&ask(me.incarnation)).await.unwrap().unwrap().term;
     assert!(matches!(leases.renew(term.holder).await, Ok(Renewal::Alive(_))));
     let block = fixture.block().await;
     for _ in 0..2 {

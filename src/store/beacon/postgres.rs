@@ -1,0 +1,279 @@
+//! The beacon on PostgreSQL: an advisory lock on a session of the incarnation's own. It is never unlocked, only closed.
+//!
+//! Every statement of the incarnation goes through that session, one at a time, so that each reply proves the session.
+//! Beside it two connections only watch: [`listen`] hears what others tell, [`ring`] waits for the end of the next
+//! instance's beacon. Both end with the incarnation.
+
+mod listen;
+mod ring;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use diesel::QueryResult;
+use leased_actors::lease::{Incarnation, LeaseName, News, ProcessId, Registration};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Mark;
+use crate::store::postgres::Sessions;
+use crate::store::queries::beacons::{self, Beaconless, BeatRow};
+use crate::store::queries::leases::WorldRow;
+use crate::store::queries::{lease_instances, leases};
+use crate::store::session::{PostgresSession, Session, Work};
+
+/// News that wait to be read. More are lost, which they may be: whoever is so far behind looks at everything anyway.
+const NEWS_MAX: usize = 64;
+
+/// Without a beacon nothing is told either, so the rows are looked at. At half of it the statements of an idle instance
+/// pass 8 a second; at double, a release is noticed half a second late.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Pauses between attempts to reach a server that is away: from here, doubling.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// ... to here: at double, a server that is back is noticed a second late; at half, many instances keep it busy.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+const POOLER: &str =
+    "database.url leads to a pooler in transaction mode, which breaks session locks: set database.direct_url";
+
+const HIDDEN: &str = "this server has no advisory locks, or does not show them in pg_locks";
+
+const LOST: &str = "this instance is not registered, or its session is lost";
+
+/// The beacons of this process: one, or for a moment two.
+pub(in crate::store) struct Beacons {
+    sessions: Sessions,
+    /// T.
+    limit: Duration,
+    /// Set, once and with a word in the log, where a lock proves nothing: the TTL alone must do.
+    ttl_only: OnceLock<()>,
+    lit: Mutex<BTreeMap<Incarnation, Arc<Beacon>>>,
+}
+
+/// One incarnation's session, with what watches the others for it.
+pub(in crate::store) struct Beacon {
+    process: ProcessId,
+    /// None: TTL only.
+    key: Option<i64>,
+    limit: Duration,
+    session: tokio::sync::Mutex<Option<Session>>,
+    lost: AtomicBool,
+    /// Who else has a beacon, as the last renewal showed it.
+    peers: watch::Sender<Vec<ring::Lit>>,
+    news: tokio::sync::Mutex<mpsc::Receiver<News>>,
+    watchers: Mutex<JoinSet<()>>,
+}
+
+impl Beacons {
+    pub(in crate::store) fn new(sessions: Sessions, limit: Duration) -> Self {
+        Self { sessions, limit, ttl_only: OnceLock::new(), lit: Mutex::default() }
+    }
+
+    /// Connects, takes the lock, and inserts the row, in this order and on one session. What this process was before is
+    /// over: it is declared dead, so that its leases can be claimed again at once.
+    pub(in crate::store) async fn register(
+        &self,
+        me: &Registration,
+        names: &[LeaseName],
+    ) -> Result<(), String> {
+        let mut session = self.connect().await?;
+        let taken = self.light(&mut session).await?;
+        let mark = Mark { key: taken.map(|(key, _)| key), file: None };
+        let (row, names) = (me.clone(), names.to_vec());
+        let inserted = session.transaction(async move |session: &mut Session| {
+            beacons::bury(session, Beaconless::Before(row.process)).await?;
+            lease_instances::insert(session, &row, mark).await?;
+            leases::insert_missing(session, &names).await
+        });
+        inserted.await.map_err(|error| error.to_string())?;
+        let beacon = Arc::new(self.watched(me, session, taken));
+        let mut lit = self.lit();
+        lit.retain(|_, old| {
+            let stays = old.process != me.process;
+            if !stays {
+                old.put_out();
+            }
+            stays
+        });
+        lit.insert(me.incarnation, beacon);
+        Ok(())
+    }
+
+    /// The beacon of an incarnation that is registered and has not lost its session.
+    pub(in crate::store) fn of(&self, me: Incarnation) -> Result<Arc<Beacon>, &'static str> {
+        self.lit().get(&me).cloned().ok_or(LOST)
+    }
+
+    /// The incarnation of this process that is registered, if one is.
+    pub(in crate::store) fn present(&self) -> Option<Incarnation> {
+        self.lit().keys().next().copied()
+    }
+
+    /// What a renewal's answer means. None: the incarnation is dead or has lost its session, and this is the end of it.
+    pub(in crate::store) async fn renewed<E>(
+        &self,
+        me: Incarnation,
+        answer: Result<Vec<BeatRow>, E>,
+    ) -> Result<Option<Vec<WorldRow>>, E> {
+        let Ok(beacon) = self.of(me) else { return Ok(None) };
+        match answer {
+            Ok(rows) if rows.is_empty() => self.examine(me, &beacon).await,
+            Ok(rows) => return Ok(Some(beacon.see(me, rows))),
+            Err(_) if beacon.is_lost() => {}
+            Err(error) => return Err(error),
+        }
+        self.forget(me);
+        Ok(None)
+    }
+
+    /// Closes the session of an incarnation that is over, and ends what watches for it.
+    pub(in crate::store) fn forget(&self, me: Incarnation) {
+        if let Some(beacon) = self.lit().remove(&me) {
+            beacon.put_out();
+        }
+    }
+
+    /// Waits for news. Cancel-safe.
+    pub(in crate::store) async fn news(&self, me: Incarnation) -> News {
+        let Ok(beacon) = self.of(me) else { return std::future::pending().await };
+        if beacon.key.is_none() {
+            sleep(LOOK_EVERY).await;
+            return News::Look;
+        }
+        match beacon.news.lock().await.recv().await {
+            Some(news) => news,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn connect(&self) -> Result<Session, String> {
+        let session = self.sessions.connect().await.map_err(|error| error.to_string())?;
+        Ok(Session::Postgres(PostgresSession::Own(session)))
+    }
+
+    /// Takes a lock on a new key; returns the key and the backend that has it. None: locks prove nothing here.
+    async fn light(&self, session: &mut Session) -> Result<Option<(i64, i64)>, String> {
+        let failed = |error: diesel::result::Error| error.to_string();
+        let server = beacons::server(session).await.map_err(failed)?;
+        let server = server.ok_or("the server did not say what it is")?;
+        if server.read_only {
+            return Err(super::super::postgres::READ_ONLY.to_owned());
+        }
+        if !server.shows_locks {
+            self.go_without(HIDDEN);
+        }
+        if self.ttl_only.get().is_some() {
+            return Ok(None);
+        }
+        let key = i64::from_be_bytes(rand::random()) & (i64::MAX >> 1);
+        let taken = beacons::take(session, key).await.map_err(failed)?;
+        let own = beacons::own(session, key).await.map_err(failed)?;
+        match (taken, own) {
+            (Some((pid, true)), Some((same, true))) if pid == same => return Ok(Some((key, pid))),
+            (Some((pid, _)), Some((other, _))) if pid != other => self.go_without(POOLER),
+            _ => self.go_without(HIDDEN),
+        }
+        Ok(None)
+    }
+
+    fn watched(&self, me: &Registration, session: Session, taken: Option<(i64, i64)>) -> Beacon {
+        let (news, heard) = mpsc::channel(NEWS_MAX);
+        let (peers, seen) = watch::channel(Vec::new());
+        let mut watchers = JoinSet::new();
+        if let Some((_, pid)) = taken {
+            watchers.spawn(listen::listen(self.sessions.unhurried(), pid, news.clone()));
+            watchers.spawn(ring::watch(self.sessions.unhurried(), me.incarnation, seen, news));
+        }
+        Beacon {
+            process: me.process,
+            key: taken.map(|(key, _)| key),
+            limit: self.limit,
+            session: tokio::sync::Mutex::new(Some(session)),
+            lost: AtomicBool::new(false),
+            peers,
+            news: tokio::sync::Mutex::new(heard),
+            watchers: Mutex::new(watchers),
+        }
+    }
+
+    /// After a renewal that raised nothing: if the row lives, it is the lock that was not there.
+    async fn examine(&self, me: Incarnation, beacon: &Arc<Beacon>) {
+        let look = async move |session: &mut Session| lease_instances::lives(session, me).await;
+        if let Ok(Ok(true)) = timeout(self.limit, beacon.clone().run(look)).await {
+            self.go_without(POOLER);
+        }
+    }
+
+    fn go_without(&self, why: &'static str) {
+        if self.ttl_only.set(()).is_ok() {
+            tracing::warn!("{why}. Going on with the TTL only: a crash is noticed when it has passed");
+        }
+    }
+
+    fn lit(&self) -> MutexGuard<'_, BTreeMap<Incarnation, Arc<Beacon>>> {
+        self.lit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Beacon {
+    /// Whether others can see this beacon, and it theirs.
+    pub(in crate::store) fn shines(&self) -> bool {
+        self.key.is_some()
+    }
+
+    pub(in crate::store) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Runs `work` on the session, in its turn. A session that breaks is lost for good; so is one that does not answer
+    /// in twice the limit, as its server hangs while its lock does not end.
+    pub(in crate::store) async fn run<R, F>(self: Arc<Self>, work: F) -> Result<R, String>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
+            + Work<&'r mut Session, QueryResult<R>, Running: Send>
+            + Send,
+    {
+        let mut place = self.session.lock().await;
+        let session = place.as_mut().ok_or(LOST)?;
+        let reason = match timeout(self.limit * 2, work(session)).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) if !session.is_broken() => return Err(error.to_string()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {:?}", self.limit * 2),
+        };
+        *place = None;
+        self.lost.store(true, Ordering::Release);
+        tracing::warn!(reason, "this instance's database session is lost, and its beacon with it");
+        Err(reason)
+    }
+
+    /// Keeps what a renewal shows of other beacons, for the ring.
+    fn see(&self, me: Incarnation, rows: Vec<BeatRow>) -> Vec<WorldRow> {
+        let lit = |((is_lease, id, ..), key): &BeatRow| {
+            let who = id.parse().ok().filter(|who| !is_lease && *who != me)?;
+            Some(ring::Lit { who, key: (*key)? })
+        };
+        let mut peers: Vec<_> = rows.iter().filter_map(lit).collect();
+        peers.sort_unstable();
+        self.peers.send_if_modified(|old| {
+            let moved = *old != peers;
+            *old = peers;
+            moved
+        });
+        rows.into_iter().map(|(row, _)| row).collect()
+    }
+
+    /// Ends what watches, and closes the session unless a statement is under way, which is bounded and does it then.
+    fn put_out(&self) {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.lost.store(true, Ordering::Release);
+        if let Ok(mut session) = self.session.try_lock() {
+            *session = None;
+        }
+    }
+}
