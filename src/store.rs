@@ -20,7 +20,6 @@ mod sqlite;
 mod statement;
 pub mod tx;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ pub use leases::SqlLeases;
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
-use beacon::postgres::Beacons;
+use beacon::sqlite::Place;
 use last_failure::LastFailure;
 use session::{PostgresSession, Session, SqliteSession};
 
@@ -87,14 +86,16 @@ enum Store {
         sessions: postgres::Sessions,
         work: Pool<AsyncPgConnection>,
         leases: Pool<AsyncPgConnection>,
-        beacons: Beacons,
+        beacons: beacon::postgres::Beacons,
     },
     Sqlite {
-        path: PathBuf,
+        place: Arc<Place>,
         busy: Duration,
         work: Pool<SqliteSession>,
         leases: Pool<SqliteSession>,
+        renewals: Pool<SqliteSession>,
         gate: sqlite::Gate,
+        beacons: beacon::sqlite::Beacons,
     },
 }
 
@@ -174,6 +175,17 @@ impl Database {
         }
         .map_err(|error| self.shared.failure.explain(error))
     }
+
+    /// The session for renewals: where the two differ, one whose commits do not wait for the disk.
+    async fn renewal_session(&self) -> Result<Session, ReadError> {
+        match self.store() {
+            Store::Postgres { .. } => self.lease_session().await,
+            Store::Sqlite { renewals, .. } => {
+                let session = renewals.get_owned().await.map(Session::Sqlite);
+                session.map_err(|error| self.shared.failure.explain(error))
+            }
+        }
+    }
 }
 
 fn pooled(connection: PooledConnection<'static, AsyncPgConnection>) -> Session {
@@ -189,7 +201,7 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
     Ok(Store::Postgres {
         work: sessions.pool(options.max_connections, options.stop_within, failure),
         leases: direct.pool(1, options.renew_timeout / 2, failure),
-        beacons: Beacons::new(direct.clone(), options.renew_timeout),
+        beacons: beacon::postgres::Beacons::new(direct.clone(), options.renew_timeout),
         sessions: direct,
     })
 }
@@ -197,14 +209,22 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
 /// A statement on leases first waits for its turn among ours, then for other processes: half of T for each.
 fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenError> {
     let path = sqlite::path(&options.url)?;
+    if options.fencing == Fencing::Leased
+        && let Some(file_system) = beacon::sqlite::refused(&path)
+    {
+        return Err(OpenError::FileSystem { path, file_system });
+    }
+    let place = Arc::new(Place::new(path));
     let busy = options.renew_timeout / 2;
     let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
     Ok(Store::Sqlite {
-        work: sqlite::pool(&path, size, busy, sqlite::Sync::Normal, failure),
-        leases: sqlite::pool(&path, 1, busy, sqlite::Sync::Full, failure),
+        work: sqlite::pool(&place, size, busy, sqlite::Sync::Normal, failure),
+        leases: sqlite::pool(&place, 1, busy, sqlite::Sync::Full, failure),
+        renewals: sqlite::pool(&place, 1, busy, sqlite::Sync::Normal, failure),
         gate: sqlite::Gate::default(),
+        beacons: beacon::sqlite::Beacons::new(Arc::clone(&place)),
         busy,
-        path,
+        place,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Beacons: what proves to others that a process lives, better than its renewals do.
 
 pub(super) mod postgres;
+pub(super) mod sqlite;
 
 /// What an instance's row says of its beacon.
 #[derive(Clone, Copy, Debug, Default)]

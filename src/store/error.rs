@@ -1,5 +1,7 @@
 //! What can go wrong, one enum per operation of the store, and what a caller does about it.
 
+use std::path::PathBuf;
+
 use leased_actors::lease::TermId;
 
 /// The database could not be opened.
@@ -10,6 +12,19 @@ pub enum OpenError {
     Url {
         /// What was expected. Never the address itself, which may hold a password.
         reason: String,
+    },
+    /// The file is where a lock does not prove that a process lives. A restart cannot help.
+    #[error(
+        "database.url: {} is on {file_system}, where a file lock does not prove that an instance lives: move it to \
+         ext4, xfs, btrfs, zfs, f2fs or tmpfs on this machine, or use PostgreSQL; for a single instance, set \
+         leases.enabled = false",
+        path.display()
+    )]
+    FileSystem {
+        /// The database.
+        path: PathBuf,
+        /// What it is on.
+        file_system: String,
     },
     /// The database does not answer, or refuses us. A restart may help.
     #[error("open the database: {0}")]

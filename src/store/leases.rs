@@ -4,6 +4,8 @@
 //! for the answer are bounded; on SQLite the wait for our own writers and then for other processes' writers, half of
 //! the timeout each. None is ever cut: a call that gives up leaves its statement to end on its own.
 
+mod on_sqlite;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +16,6 @@ use leased_actors::lease::{
 };
 use tokio::time::timeout;
 
-use super::beacon::Mark;
 use super::queries::beacons::{self, Beaconless};
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
@@ -47,9 +48,27 @@ impl SqlLeases {
         peers.map_err(|reason| StoreError { operation: "list instances".to_owned(), reason })
     }
 
+    /// Runs `work` with commits that wait for the disk.
+    async fn run<R, F>(&self, by: Option<Incarnation>, operation: String, work: F) -> Result<R, StoreError>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
+            + Work<&'r mut Session, QueryResult<R>, Running: Send>
+            + Send
+            + 'static,
+        R: Send + 'static,
+    {
+        self.run_with(Commit::Durable, by, operation, work).await
+    }
+
     /// Runs `work` in a task of its own, which is joined, never dropped: on the session of the incarnation `by`, where a
     /// session is its beacon.
-    async fn run<R, F>(&self, by: Option<Incarnation>, operation: String, work: F) -> Result<R, StoreError>
+    async fn run_with<R, F>(
+        &self,
+        commit: Commit,
+        by: Option<Incarnation>,
+        operation: String,
+        work: F,
+    ) -> Result<R, StoreError>
     where
         for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
             + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -59,7 +78,7 @@ impl SqlLeases {
     {
         let database = self.database.clone();
         let limit = database.shared.renew_timeout;
-        let task = tokio::spawn(async move { in_turn(&database, by, work).await });
+        let task = tokio::spawn(async move { in_turn(&database, commit, by, work).await });
         let joined = match self.database.store() {
             Store::Postgres { .. } => {
                 timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
@@ -100,7 +119,22 @@ impl SqlLeases {
     }
 }
 
-async fn in_turn<R, F>(database: &Database, by: Option<Incarnation>, work: F) -> Result<R, String>
+/// When a commit is on the disk. A power cut that takes a renewal back took its process, too; an epoch must not come
+/// twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Commit {
+    /// Before it is acknowledged.
+    Durable,
+    /// On SQLite a little later, which spares each renewal a wait for the disk.
+    Soon,
+}
+
+async fn in_turn<R, F>(
+    database: &Database,
+    commit: Commit,
+    by: Option<Incarnation>,
+    work: F,
+) -> Result<R, String>
 where
     for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
         + Work<&'r mut Session, QueryResult<R>, Running: Send>
@@ -116,7 +150,11 @@ where
             Some(turn.map_err(|_| format!("a writer of this process took longer than {busy:?}"))?)
         }
     };
-    let mut session = database.lease_session().await.map_err(|error| error.0)?;
+    let session = match commit {
+        Commit::Durable => database.lease_session().await,
+        Commit::Soon => database.renewal_session().await,
+    };
+    let mut session = session.map_err(|error| error.0)?;
     work(&mut session).await.map_err(|error| error.to_string())
 }
 
@@ -126,13 +164,7 @@ impl LeaseStore for SqlLeases {
         let (me, names) = (me.clone(), names.to_vec());
         match self.database.store() {
             Store::Postgres { .. } => self.register_with_lock(me, names).await,
-            Store::Sqlite { .. } => {
-                self.transact(None, "register".to_owned(), async move |session: &mut Session| {
-                    lease_instances::insert(session, &me, Mark::default()).await?;
-                    leases::insert_missing(session, &names).await
-                })
-                .await
-            }
+            Store::Sqlite { beacons, .. } => self.register_with_file(beacons, me, names).await,
         }
     }
 
@@ -143,20 +175,11 @@ impl LeaseStore for SqlLeases {
                 let renew = async move |session: &mut Session| beacons::renew(session, me).await;
                 lit.renewed(me, self.run(Some(me), "renew".to_owned(), renew).await).await?
             }
-            Store::Sqlite { .. } => {
-                let renew =
-                    async move |session: &mut Session| match lease_instances::raise(session, me).await? {
-                        true => leases::world(session, me).await.map(Some),
-                        false => Ok(None),
-                    };
-                self.run(Some(me), "renew".to_owned(), renew).await?
-            }
+            Store::Sqlite { beacons, .. } => return self.renew_with_file(beacons, me).await,
         };
         match rows {
             None => Ok(Renewal::Dead),
-            Some(rows) => heartbeat(rows)
-                .map(Renewal::Alive)
-                .map_err(|reason| StoreError { operation: "renew".to_owned(), reason }),
+            Some(rows) => heartbeat(rows).map(Renewal::Alive).map_err(|reason| failed("renew", reason)),
         }
     }
 
@@ -165,14 +188,16 @@ impl LeaseStore for SqlLeases {
             Store::Postgres { beacons, .. } => beacons.present(),
             Store::Sqlite { .. } => None,
         };
-        self.transact(by, format!("declare {who} dead"), async move |session: &mut Session| {
+        let ended = self.transact(by, format!("declare {who} dead"), async move |session: &mut Session| {
             let ended = lease_instances::end(session, who, End::Expired { seen }).await?;
             if ended {
                 beacons::tell(session, format!("dead {who}")).await?;
             }
             Ok(ended)
-        })
-        .await
+        });
+        let ended = ended.await?;
+        self.after_deaths(ended.then_some(who).as_slice());
+        Ok(ended)
     }
 
     async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
@@ -184,24 +209,28 @@ impl LeaseStore for SqlLeases {
                 let buried: Result<_, String> = buried.await?.iter().map(|who| stored(who)).collect();
                 buried.map_err(|reason| StoreError { operation: "bury".to_owned(), reason })
             }
-            Store::Postgres { .. } | Store::Sqlite { .. } => Ok(vec![]),
+            Store::Postgres { .. } => Ok(vec![]),
+            Store::Sqlite { beacons, .. } => self.bury_by_file(beacons).await,
         }
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
-        let mut asked = ask.clone();
-        if let Store::Postgres { beacons, .. } = self.database.store() {
-            let Ok(own) = beacons.of(ask.me) else { return Ok(None) };
-            asked.beaconless = ask.beaconless.filter(|_| own.shines());
-        }
-        let claim = async move |session: &mut Session| {
-            if let Some(who) = asked.beaconless {
-                beacons::bury(session, Beaconless::One(who)).await?;
+        let acquired = match self.database.store() {
+            Store::Postgres { beacons: lit, .. } => {
+                let Ok(own) = lit.of(ask.me) else { return Ok(None) };
+                let mut asked = ask.clone();
+                asked.beaconless = ask.beaconless.filter(|_| own.shines());
+                let claim = async move |session: &mut Session| {
+                    if let Some(who) = asked.beaconless {
+                        beacons::bury(session, Beaconless::One(who)).await?;
+                    }
+                    leases::acquire(session, &asked).await
+                };
+                self.transact(Some(ask.me), format!("claim {}", ask.name), claim).await?
             }
-            leases::acquire(session, &asked).await
+            Store::Sqlite { .. } => self.acquire_by_file(ask).await?,
         };
-        let acquired = self.transact(Some(ask.me), format!("claim {}", ask.name), claim);
-        Ok(acquired.await?.map(|(epoch, wait_us, death, released, gap_us)| Claim {
+        Ok(acquired.map(|(epoch, wait_us, death, released, gap_us)| Claim {
             term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
             wait: duration(wait_us),
             after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
@@ -210,14 +239,18 @@ impl LeaseStore for SqlLeases {
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
-        self.transact(Some(term.holder), operation, async move |session: &mut Session| {
+        let released = self.transact(Some(term.holder), operation, async move |session: &mut Session| {
             let released = leases::release(session, &term, how).await?;
             if released {
                 beacons::tell(session, format!("freed {}", term.name)).await?;
             }
             Ok(released)
-        })
-        .await
+        });
+        let released = released.await?;
+        if released && let Store::Sqlite { beacons, .. } = self.database.store() {
+            beacons.touch();
+        }
+        Ok(released)
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
@@ -231,8 +264,13 @@ impl LeaseStore for SqlLeases {
             lease_instances::end(session, me, End::Left).await.map(drop)
         });
         let left = left.await;
-        if let Store::Postgres { beacons, .. } = self.database.store() {
-            beacons.forget(me);
+        match self.database.store() {
+            Store::Postgres { beacons, .. } => beacons.forget(me),
+            Store::Sqlite { beacons, .. } if left.is_ok() => {
+                beacons.put_out(me);
+                beacons.touch();
+            }
+            Store::Sqlite { .. } => {}
         }
         left
     }
@@ -240,7 +278,7 @@ impl LeaseStore for SqlLeases {
     async fn news(&self, me: Incarnation) -> News {
         match self.database.store() {
             Store::Postgres { beacons, .. } => beacons.news(me).await,
-            Store::Sqlite { .. } => std::future::pending().await,
+            Store::Sqlite { beacons, .. } => self.news_by_file(beacons, me).await,
         }
     }
 
@@ -250,6 +288,10 @@ impl LeaseStore for SqlLeases {
         let views: Result<_, String> = rows.await?.into_iter().map(view).collect();
         views.map_err(|reason| StoreError { operation: "list".to_owned(), reason })
     }
+}
+
+fn failed(operation: &str, reason: impl ToString) -> StoreError {
+    StoreError { operation: operation.to_owned(), reason: reason.to_string() }
 }
 
 fn reason(death: Option<&str>, released: bool) -> &'static str {

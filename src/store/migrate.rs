@@ -59,10 +59,9 @@ impl Database {
                 // The lock ends with the session, which the harness owns.
                 run(AsyncMigrationHarness::new(session), step)
             }
-            Store::Sqlite { path, busy, .. } => {
-                let _lock = lock_file(path).await?;
-                let url = path.to_string_lossy().into_owned();
-                let session = sqlite::connect(url, *busy, Sync::Full).await.map_err(failed)?;
+            Store::Sqlite { place, busy, .. } => {
+                let _lock = lock_file(place.path()).await?;
+                let session = sqlite::connect(place, *busy, Sync::Full).await.map_err(failed)?;
                 run(AsyncMigrationHarness::new(session), step)
             }
         }

@@ -34,6 +34,9 @@ pub(super) const DIALECT: Dialect = Dialect {
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 const KEEPALIVE_COUNT: u32 = 2;
 
+/// The same for a peer that owes the acknowledgement of an answer, where keepalives are not sent.
+const SERVER_ANSWER_MAX: &str = "tcp_user_timeout = 3000";
+
 /// What a read-only server is answered with.
 pub(super) const READ_ONLY: &str =
     "the server is a hot standby, or read-only by default_transaction_read_only: expected the primary";
@@ -122,9 +125,12 @@ impl Sessions {
             every = KEEPALIVE_EVERY.as_secs(),
         );
         session.batch_execute(&settings).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
-        // Without it a killed client's statement, and its locks, live on until the statement ends. Servers before
-        // version 14, and some platforms, do not have it.
-        let _ = session.batch_execute("SET client_connection_check_interval = 100").await;
+        // Without these a killed client's statement, and its locks, live on until the statement ends, and those of a
+        // client that is cut off before it has acknowledged an answer, for a quarter of an hour. Older servers (before
+        // versions 14 and 12), and some platforms, do not have them.
+        for setting in ["client_connection_check_interval = 100", SERVER_ANSWER_MAX] {
+            let _ = session.batch_execute(&format!("SET {setting}")).await;
+        }
         Ok(session)
     }
 }

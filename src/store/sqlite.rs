@@ -1,6 +1,7 @@
 //! One SQLite file: how a connection is set up, and who writes when.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::connection::AnsiTransactionManager;
@@ -12,6 +13,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::beacon::sqlite::Place;
 use super::error::OpenError;
 use super::last_failure::LastFailure;
 use super::session::SqliteSession;
@@ -53,22 +55,23 @@ pub(super) fn path(url: &str) -> Result<PathBuf, OpenError> {
     Ok(PathBuf::from(path))
 }
 
-/// A pool of connections to `path`, made when they are needed.
+/// A pool of connections to the file, made when they are needed.
 pub(super) fn pool(
-    path: &Path,
+    place: &Arc<Place>,
     size: u32,
     busy: Duration,
     sync: Sync,
     failure: &LastFailure,
 ) -> Pool<SqliteSession> {
-    let failure = failure.clone();
+    let (place, failure) = (Arc::clone(place), failure.clone());
+    let url = place.path().to_string_lossy().into_owned();
     let mut config = ManagerConfig::default();
     config.recycling_method = RecyclingMethod::Fast;
-    config.custom_setup = Box::new(move |path| {
-        let (path, failure) = (path.to_owned(), failure.clone());
-        async move { failure.note(connect(path, busy, sync).await) }.boxed()
+    config.custom_setup = Box::new(move |_| {
+        let (place, failure) = (Arc::clone(&place), failure.clone());
+        async move { failure.note(connect(&place, busy, sync).await) }.boxed()
     });
-    let manager = AsyncDieselConnectionManager::new_with_config(path.to_string_lossy(), config);
+    let manager = AsyncDieselConnectionManager::new_with_config(url, config);
     Pool::builder()
         .max_size(size)
         .connection_timeout(busy)
@@ -79,19 +82,19 @@ pub(super) fn pool(
 
 /// One connection. Of several processes that make a new file at once, some are told that it is locked, without any wait
 /// of SQLite's own; so all failures are tried again for a while.
-pub(super) async fn connect(path: String, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
+pub(super) async fn connect(place: &Place, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
     let give_up = Instant::now() + busy / 2;
     loop {
-        match connect_once(&path, busy, sync).await {
+        match connect_once(place, busy, sync).await {
             Err(_) if Instant::now() < give_up => sleep(CONNECT_POLL_EVERY).await,
             outcome => return outcome,
         }
     }
 }
 
-/// The busy timeout comes first, so that the other settings wait for a writer, too.
-async fn connect_once(path: &str, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
-    let mut session = SqliteSession::establish(path).await?;
+/// The busy timeout comes first, so that the other settings wait for a writer, too. All connections are to one file.
+async fn connect_once(place: &Place, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
+    let mut session = SqliteSession::establish(&place.path().to_string_lossy()).await?;
     let sync = match sync {
         Sync::Normal => "NORMAL",
         Sync::Full => "FULL",
@@ -101,6 +104,7 @@ async fn connect_once(path: &str, busy: Duration, sync: Sync) -> ConnectionResul
         busy.as_millis()
     );
     session.batch_execute(&settings).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
+    place.opened().map_err(|error| ConnectionError::BadConnection(error.to_string()))?;
     Ok(session)
 }
 

@@ -1,5 +1,8 @@
 //! The store on both databases: the same claims, a fresh and migrated database for each.
 
+mod beacon_postgres;
+mod beacon_sqlite;
+mod crash_postgres;
 mod fence;
 mod fixture;
 mod history;

@@ -122,7 +122,7 @@ impl Beacons {
     ) -> Result<Option<Vec<WorldRow>>, E> {
         let Ok(beacon) = self.of(me) else { return Ok(None) };
         match answer {
-            Ok(rows) if rows.is_empty() => self.examine(&beacon).await,
+            Ok(rows) if rows.is_empty() => self.examine(me, &beacon).await,
             Ok(rows) => return Ok(Some(beacon.see(me, rows))),
             Err(_) if beacon.is_lost() => {}
             Err(error) => return Err(error),
@@ -201,11 +201,10 @@ impl Beacons {
         }
     }
 
-    /// After a renewal that found nothing: dead, or is it the lock that is not there?
-    async fn examine(&self, beacon: &Arc<Beacon>) {
-        let Some(key) = beacon.key else { return };
-        let own = beacon.clone().run(async move |session: &mut Session| beacons::own(session, key).await);
-        if let Ok(Ok(Some((_, false)))) = timeout(self.limit, own).await {
+    /// After a renewal that raised nothing: if the row lives, it is the lock that was not there.
+    async fn examine(&self, me: Incarnation, beacon: &Arc<Beacon>) {
+        let look = async move |session: &mut Session| lease_instances::lives(session, me).await;
+        if let Ok(Ok(true)) = timeout(self.limit, beacon.clone().run(look)).await {
             self.go_without(POOLER);
         }
     }

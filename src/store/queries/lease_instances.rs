@@ -6,6 +6,7 @@ use leased_actors::lease::{Incarnation, Registration};
 
 use super::leases;
 use crate::store::beacon::Mark;
+use crate::store::beacon::sqlite::FileId;
 use crate::store::session::Session;
 use crate::store::statement::Statement;
 
@@ -14,6 +15,8 @@ use crate::store::statement::Statement;
 pub(in crate::store) enum End {
     /// It stopped renewing for its TTL.
     Expired { seen: i64 },
+    /// Its beacon is gone: its process has ended.
+    Beaconless,
     /// It left after its last release.
     Left,
 }
@@ -48,6 +51,13 @@ pub(in crate::store) async fn raise(session: &mut Session, me: Incarnation) -> Q
     Ok(session.execute(update.bind(me.to_string())).await? == 1)
 }
 
+/// Whether the incarnation is registered and not dead.
+pub(in crate::store) async fn lives(session: &mut Session, who: Incarnation) -> QueryResult<bool> {
+    let select =
+        Statement::new("SELECT renew_seq FROM lease_instance WHERE incarnation = ? AND state <> 'dead'");
+    Ok(session.first::<BigInt, i64>(select.bind(who.to_string())).await?.is_some())
+}
+
 /// Every incarnation that is not dead, with its `renew_seq` and its TTL in microseconds.
 pub(in crate::store) async fn living(session: &mut Session) -> QueryResult<Vec<(String, i64, i64)>> {
     let select =
@@ -64,6 +74,7 @@ pub(in crate::store) async fn end(session: &mut Session, who: Incarnation, how: 
             let text = format!("{text} AND renew_seq = ?");
             (Statement::new(&text).bind("ttl").bind(who.to_string()).bind(seen), "expired")
         }
+        End::Beaconless => (Statement::new(text).bind("beacon").bind(who.to_string()), "beacon gone"),
         End::Left => (Statement::new(text).bind("left").bind(who.to_string()), "left"),
     };
     let ended = session.execute(update).await? == 1;
@@ -71,4 +82,27 @@ pub(in crate::store) async fn end(session: &mut Session, who: Incarnation, how: 
         leases::note_all_of(session, who, what).await?;
     }
     Ok(ended)
+}
+
+/// Every incarnation that is not dead and has a file for its beacon.
+pub(in crate::store) async fn beacon_files(session: &mut Session) -> QueryResult<Vec<(String, FileId)>> {
+    let select = Statement::new(
+        "SELECT incarnation, beacon_device, beacon_inode FROM lease_instance
+         WHERE state <> 'dead' AND beacon_device IS NOT NULL AND beacon_inode IS NOT NULL",
+    );
+    let rows = session.load::<(Text, BigInt, BigInt), (String, i64, i64)>(select).await?;
+    Ok(rows.into_iter().map(|(who, device, inode)| (who, FileId { device, inode })).collect())
+}
+
+/// The beacon's file of an incarnation that is not dead.
+pub(in crate::store) async fn beacon_file(
+    session: &mut Session,
+    who: Incarnation,
+) -> QueryResult<Option<FileId>> {
+    let select = Statement::new(
+        "SELECT beacon_device, beacon_inode FROM lease_instance
+         WHERE incarnation = ? AND state <> 'dead' AND beacon_device IS NOT NULL AND beacon_inode IS NOT NULL",
+    );
+    let row = session.first::<(BigInt, BigInt), (i64, i64)>(select.bind(who.to_string())).await?;
+    Ok(row.map(|(device, inode)| FileId { device, inode }))
 }

@@ -43,6 +43,16 @@ pub(in crate::store) async fn world(session: &mut Session, me: Incarnation) -> Q
     session.load::<WorldColumns, WorldRow>(select.bind(me.to_string())).await
 }
 
+/// The leases that nobody living has and nobody paused.
+pub(in crate::store) async fn free(session: &mut Session) -> QueryResult<Vec<String>> {
+    let select = Statement::new(
+        "SELECT l.name FROM lease l
+         WHERE NOT EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = l.holder AND h.state <> 'dead')
+         AND NOT EXISTS (SELECT 1 FROM lease_wish w WHERE w.name = l.name AND w.paused)",
+    );
+    session.load::<Text, String>(select).await
+}
+
 /// What a claim returns: the epoch; the carried wait (microseconds); why the last holder is dead, if it is; whether
 /// anybody ever released it; how long it stood still (microseconds).
 pub(in crate::store) type AcquiredRow = (i64, i64, Option<String>, bool, i64);

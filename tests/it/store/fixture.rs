@@ -53,6 +53,13 @@ impl Fixture {
         Self::open(url, Some(directory)).await
     }
 
+    /// A migrated database on a server of the test's own.
+    pub(crate) async fn on(server: &Postgres) -> Self {
+        let fixture = Self::open(server.fresh_database().await, None).await;
+        fixture.database.migrate().await.unwrap();
+        fixture
+    }
+
     pub(crate) async fn empty_postgres() -> Self {
         Self::open(Postgres::shared().fresh_database().await, None).await
     }
