@@ -9,6 +9,7 @@
 mod apply;
 mod error;
 pub mod fenced;
+mod last_failure;
 pub mod leases;
 mod migrate;
 mod postgres;
@@ -33,6 +34,7 @@ pub use leases::SqlLeases;
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 
+use last_failure::LastFailure;
 use session::{Session, SqliteSession};
 
 /// A SQLite file is read by few at once; each connection costs a thread while it works.
@@ -72,6 +74,7 @@ pub struct Database {
 
 struct Shared {
     store: Store,
+    failure: LastFailure,
     fencing: Fencing,
     renew_timeout: Duration,
 }
@@ -106,13 +109,14 @@ pub struct IdentityDue {
 impl Database {
     /// Opens the database and checks that it answers. Does not migrate.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
+        let failure = LastFailure::default();
         let store = if options.url.starts_with("postgres://") || options.url.starts_with("postgresql://") {
-            open_postgres(options)?
+            open_postgres(options, &failure)?
         } else {
-            open_sqlite(options)?
+            open_sqlite(options, &failure)?
         };
         let (fencing, renew_timeout) = (options.fencing, options.renew_timeout);
-        let database = Self { shared: Arc::new(Shared { store, fencing, renew_timeout }) };
+        let database = Self { shared: Arc::new(Shared { store, failure, fencing, renew_timeout }) };
         database.session().await.map_err(|error| OpenError::Connect(error.0))?;
         Ok(database)
     }
@@ -156,7 +160,7 @@ impl Database {
             Store::Postgres { work, .. } => work.get_owned().await.map(Session::Postgres),
             Store::Sqlite { work, .. } => work.get_owned().await.map(Session::Sqlite),
         }
-        .map_err(|error| ReadError(error.to_string()))
+        .map_err(|error| self.shared.failure.explain(error))
     }
 
     /// The session for leases.
@@ -165,29 +169,31 @@ impl Database {
             Store::Postgres { leases, .. } => leases.get_owned().await.map(Session::Postgres),
             Store::Sqlite { leases, .. } => leases.get_owned().await.map(Session::Sqlite),
         }
-        .map_err(|error| ReadError(error.to_string()))
+        .map_err(|error| self.shared.failure.explain(error))
     }
 }
 
-fn open_postgres(options: &Options) -> Result<Store, OpenError> {
+/// On leases, getting a connection and a statement have half of T each: so the server ends a statement before we give it
+/// up, and its outcome is known.
+fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, OpenError> {
     let direct_url = options.direct_url.as_ref().unwrap_or(&options.url);
     let sessions = postgres::Sessions::new(&options.url, options.stop_within, options.stop_within)?;
-    let direct = postgres::Sessions::new(direct_url, options.renew_timeout, options.renew_timeout)?;
+    let direct = postgres::Sessions::new(direct_url, options.renew_timeout, options.renew_timeout / 2)?;
     Ok(Store::Postgres {
-        work: sessions.pool(options.max_connections, options.stop_within),
-        leases: direct.pool(1, options.renew_timeout),
+        work: sessions.pool(options.max_connections, options.stop_within, failure),
+        leases: direct.pool(1, options.renew_timeout / 2, failure),
         sessions: direct,
     })
 }
 
 /// A statement on leases first waits for its turn among ours, then for other processes: half of T for each.
-fn open_sqlite(options: &Options) -> Result<Store, OpenError> {
+fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenError> {
     let path = sqlite::path(&options.url)?;
     let busy = options.renew_timeout / 2;
     let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
     Ok(Store::Sqlite {
-        work: sqlite::pool(&path, size, busy, sqlite::Sync::Normal),
-        leases: sqlite::pool(&path, 1, busy, sqlite::Sync::Full),
+        work: sqlite::pool(&path, size, busy, sqlite::Sync::Normal, failure),
+        leases: sqlite::pool(&path, 1, busy, sqlite::Sync::Full, failure),
         gate: sqlite::Gate::default(),
         busy,
         path,

@@ -13,6 +13,7 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::OpenError;
+use super::last_failure::LastFailure;
 use super::statement::Dialect;
 
 /// PostgreSQL's words. Bytes, because a locale may order texts otherwise than the revisions' specification does.
@@ -69,20 +70,16 @@ impl Sessions {
     }
 
     /// A pool of at most `size` of them, made when they are needed. Who waits for one longer than `wait` gets an error.
-    pub(super) fn pool(&self, size: u32, wait: Duration) -> Pool<AsyncPgConnection> {
-        let sessions = self.clone();
+    pub(super) fn pool(&self, size: u32, wait: Duration, failure: &LastFailure) -> Pool<AsyncPgConnection> {
+        let (sessions, failure) = (self.clone(), failure.clone());
         let mut config = ManagerConfig::default();
         config.recycling_method = RecyclingMethod::Fast;
         config.custom_setup = Box::new(move |_| {
-            let sessions = sessions.clone();
-            async move { sessions.connect().await }.boxed()
+            let (sessions, failure) = (sessions.clone(), failure.clone());
+            async move { failure.note(sessions.connect().await) }.boxed()
         });
         let manager = AsyncDieselConnectionManager::new_with_config("", config);
-        Pool::builder()
-            .max_size(size)
-            .connection_timeout(wait)
-            .retry_connection(false)
-            .build_unchecked(manager)
+        Pool::builder().max_size(size).connection_timeout(wait).build_unchecked(manager)
     }
 
     /// One session, with its settings made and asserted.

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::error::OpenError;
+use super::last_failure::LastFailure;
 use super::session::SqliteSession;
 use super::statement::Dialect;
 
@@ -53,17 +54,26 @@ pub(super) fn path(url: &str) -> Result<PathBuf, OpenError> {
 }
 
 /// A pool of connections to `path`, made when they are needed.
-pub(super) fn pool(path: &Path, size: u32, busy: Duration, sync: Sync) -> Pool<SqliteSession> {
+pub(super) fn pool(
+    path: &Path,
+    size: u32,
+    busy: Duration,
+    sync: Sync,
+    failure: &LastFailure,
+) -> Pool<SqliteSession> {
+    let failure = failure.clone();
     let mut config = ManagerConfig::default();
     config.recycling_method = RecyclingMethod::Fast;
-    config.custom_setup = Box::new(move |path| connect(path.to_owned(), busy, sync).boxed());
+    config.custom_setup = Box::new(move |path| {
+        let (path, failure) = (path.to_owned(), failure.clone());
+        async move { failure.note(connect(path, busy, sync).await) }.boxed()
+    });
     let manager = AsyncDieselConnectionManager::new_with_config(path.to_string_lossy(), config);
     Pool::builder()
         .max_size(size)
         .connection_timeout(busy)
         .idle_timeout(None)
         .max_lifetime(None)
-        .retry_connection(false)
         .build_unchecked(manager)
 }
 

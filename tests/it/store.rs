@@ -7,6 +7,7 @@ mod identity;
 mod index;
 mod leases;
 mod migrations;
+mod opening;
 mod samples;
 mod stats;
 

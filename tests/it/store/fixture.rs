@@ -104,6 +104,24 @@ impl Fixture {
         }
     }
 
+    /// Keeps every other writer out of the leases until what it returns is dropped.
+    pub(crate) async fn block(&self) -> Box<dyn std::any::Any + Send> {
+        match self.database.backend() {
+            Backend::Postgres => {
+                let (client, connection) = tokio_postgres::connect(&self.options.url, NoTls).await.unwrap();
+                tokio::spawn(connection);
+                client.batch_execute("BEGIN; LOCK TABLE lease, lease_instance").await.unwrap();
+                Box::new(client)
+            }
+            Backend::Sqlite => {
+                let path = self.options.url.strip_prefix("sqlite://").unwrap();
+                let mut connection = SqliteConnection::establish(path).unwrap();
+                sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
+                Box::new(connection)
+            }
+        }
+    }
+
     /// A statement that goes around the store.
     pub(crate) async fn execute(&self, statement: &str) {
         match self.database.backend() {
@@ -121,6 +139,12 @@ impl Fixture {
             }
         }
     }
+}
+
+/// Up to where one server's stream is in the index.
+pub(crate) async fn cursor(database: &Database, wire: &str, host: &str) -> Option<i64> {
+    let cursors = database.cursors(wire).await.unwrap();
+    cursors.into_iter().find_map(|(of, time_us)| (of == host).then_some(time_us))
 }
 
 pub(crate) fn name() -> LeaseName {

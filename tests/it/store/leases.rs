@@ -1,12 +1,14 @@
 //! The leases in the database: the suite that any lease store must pass, and what only a database can show.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use atcr_workers::store::{Database, Options, SqlLeases};
 use leased_actors::lease::{LeaseName, LeaseStore, Release, Renewal};
 
 use super::fixture::{Fixture, name, registration};
 use super::on_both;
+use crate::support::eventually::eventually;
 
 mod suite_on_sqlite {
     use super::*;
@@ -34,6 +36,7 @@ on_both! {
     every_acquire_and_its_end_is_in_the_history
     an_epoch_is_at_least_the_databases_clock
     the_list_tells_the_states_apart
+    each_operation_ends_in_time_while_others_block_the_database
 }
 
 async fn a_carried_wait_outlives_claims_and_releases(fixture: Fixture) {
@@ -142,6 +145,28 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     assert_eq!(list[4].desired.as_deref(), Some("x"));
     let since = chrono::DateTime::parse_from_rfc3339(list[5].since.as_ref().unwrap()).unwrap();
     assert!((since.timestamp_millis() - unix_ms()).abs() < 600_000, "{since}");
+}
+
+async fn each_operation_ends_in_time_while_others_block_the_database(fixture: Fixture) {
+    let term = fixture.acquire().await.term;
+    let timeout = Duration::from_secs(2);
+    let options = Options { renew_timeout: timeout, ..fixture.options.clone() };
+    let leases = SqlLeases::new(Database::open(&options).await.unwrap());
+    assert!(matches!(leases.renew(term.holder).await, Ok(Renewal::Alive(_))));
+    let block = fixture.block().await;
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let failed = leases.renew(term.holder).await.unwrap_err();
+        assert!(begun.elapsed() < timeout + Duration::from_secs(2), "{:?}: {failed}", begun.elapsed());
+        assert!(leases.claim(&name(), term.holder).await.is_err());
+        assert!(leases.release(&term, Release::Free).await.is_err());
+    }
+    drop(block);
+    eventually("a renewal comes through", Duration::from_secs(30), async || {
+        leases.renew(term.holder).await.map(drop)
+    })
+    .await;
+    assert!(leases.release(&term, Release::Free).await.unwrap());
 }
 
 fn unix_ms() -> i64 {
