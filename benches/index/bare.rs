@@ -70,7 +70,7 @@ async fn rows(fixture: &Fixture, table: &str) -> Vec<String> {
                  WHERE table_name = '{table}' ORDER BY ordinal_position"
             ),
             "quote_nullable",
-            "ctid",
+            "xmin::text::bigint, ctid",
         ),
     };
     let columns = fixture.lines(&columns).await;

@@ -49,7 +49,7 @@ CREATE TABLE manifests (
 CREATE INDEX manifests_repository ON manifests (did, repository, created_at);
 CREATE INDEX manifests_created_at ON manifests (created_at);
 CREATE INDEX manifests_digest ON manifests (digest);
-CREATE INDEX manifests_hold ON manifests (hold_did);
+CREATE INDEX manifests_hold ON manifests (hold_did, did, repository);
 CREATE INDEX manifests_artifact_type ON manifests (artifact_type);
 
 CREATE TABLE layers (

@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::sql_types::Text;
 
-use super::{Key, chunked};
+use super::{GIVEN, Key, chunked};
 use crate::atproto::records::Manifest;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -15,9 +15,8 @@ pub(in crate::store) async fn delete(
 ) -> QueryResult<Vec<(String, String)>> {
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete = Statement::new(
-            "DELETE FROM manifests WHERE (did, rkey) IN (VALUES {rows}) RETURNING did, repository",
-        );
+        let delete = format!("DELETE FROM manifests WHERE (did, rkey) IN {GIVEN} RETURNING did, repository");
+        let delete = Statement::new(&delete);
         repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
     }
     Ok(repositories)

@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Text};
 
-use super::chunked;
+use super::{GIVEN, chunked};
 use crate::atproto::{Change, Collection, State};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -15,10 +15,10 @@ pub(in crate::store) type RecordKey = (String, String, String);
 pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> QueryResult<Vec<RecordKey>> {
     let mut known = Vec::new();
     for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
-        let select = Statement::new(
-            "SELECT did, collection, rkey FROM records WHERE (did, collection, rkey) IN (VALUES {rows})",
-        );
-        known.extend(session.load::<(Text, Text, Text), _>(select.rows(&chunk)).await?);
+        let select =
+            format!("SELECT did, collection, rkey FROM records WHERE (did, collection, rkey) IN {GIVEN}");
+        let select = Statement::new(&select).rows(&chunk);
+        known.extend(session.load::<(Text, Text, Text), _>(select).await?);
     }
     Ok(known)
 }
