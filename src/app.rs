@@ -4,6 +4,7 @@ mod unleased;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leased_actors::clock::Clock;
 use leased_actors::lease::{LeaseStore, ProcessId};
@@ -12,13 +13,19 @@ use leased_actors::shutdown::Report;
 use leased_actors::supervisor::{self, Setup, Supervision, SupervisorFailed};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics;
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
 use crate::status::{self, Shown};
 use crate::store::{Database, Fencing, MigrateError, OpenError, Options, SqlLeases};
-use crate::{metrics, workers};
+use crate::workers::{self, SetUpError};
+
+/// How long the end waits for requests under way at the status page. At double, an exit takes that much longer for a
+/// reader that hangs.
+const GOODBYE: Duration = Duration::from_millis(200);
 
 /// How the process ends. The numbers are the interface to systemd, Kubernetes and the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +92,15 @@ impl From<MigrateError> for Refusal {
     }
 }
 
+impl From<SetUpError> for Refusal {
+    fn from(error: SetUpError) -> Self {
+        match error {
+            SetUpError::Dns(_) => Self::failed(error),
+            _ => Self::settings(error),
+        }
+    }
+}
+
 /// Opens the database of the settings.
 ///
 /// # Errors
@@ -147,7 +163,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     }
     let listener = listen(settings).await?;
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let workers = workers::leased(settings, &database).map_err(Refusal::settings)?;
+    let workers = workers::leased(settings, &database)?;
     let (clock, store) = leases(settings, &database).await?;
     let setup = Setup {
         process: ProcessId::new(),
@@ -182,7 +198,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
             }
         });
     }
-    beside.spawn(metrics::fold(recorder));
+    beside.spawn(metrics::fold(recorder, stop.clone()));
     Ok(Begun { supervision, beside, stop })
 }
 
@@ -229,6 +245,8 @@ async fn work(begun: Begun, mut signals: Signals) -> Exit {
         ended = supervision.ended() => ended,
     };
     stop.cancel();
+    // What a reader of the page is waiting for may end; what hangs is cut.
+    let _ = timeout(GOODBYE, async { while beside.join_next().await.is_some() {} }).await;
     beside.shutdown().await;
     exit_of(&ended)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 /// From a fifth of a hand-over between two processes to more than any TTL.
 const SECONDS: [f64; 14] =
@@ -25,12 +26,11 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// Folds histograms until dropped.
-pub async fn fold(handle: PrometheusHandle) {
+/// Folds histograms until `stop`.
+pub async fn fold(handle: PrometheusHandle, stop: CancellationToken) {
     let mut tick = interval(FOLD_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
+    while stop.run_until_cancelled(tick.tick()).await.is_some() {
         handle.run_upkeep();
     }
 }

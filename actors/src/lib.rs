@@ -4,6 +4,10 @@
 //! [`worker`] (what an application writes), [`supervisor`] (what starts and stops it), [`shutdown`] (how it ends).
 //! Knows no SQL, no network and no protocol: a store is handed in.
 
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;
+
 pub mod clock;
 pub mod lease;
 pub mod memory;

@@ -47,9 +47,11 @@ CREATE TABLE manifests (
     PRIMARY KEY (did, rkey)
 );
 CREATE INDEX manifests_repository ON manifests (did, repository, created_at);
+-- Whether a hold hosts a repository is asked for every count; a hold may host very many.
+CREATE INDEX manifests_hosted ON manifests (did, repository, hold_did);
 CREATE INDEX manifests_created_at ON manifests (created_at);
 CREATE INDEX manifests_digest ON manifests (digest);
-CREATE INDEX manifests_hold ON manifests (hold_did, did, repository);
+CREATE INDEX manifests_hold ON manifests (hold_did);
 CREATE INDEX manifests_artifact_type ON manifests (artifact_type);
 
 CREATE TABLE layers (

@@ -27,11 +27,12 @@ pub use address::{BadAddress, Host};
 pub use hosts::Backoff;
 pub use meters::describe_metrics;
 pub use queue::{Frame, FrameReceiver, FrameSender, QUEUE_BYTES, QUEUE_FRAMES, queue};
-pub use resume::{Saved, resume_from};
+pub use resume::Saved;
 
 use hosts::{Outcome, Rotation};
 use liveness::Liveness;
 use meters::Meters;
+use resume::Resume;
 use session::{Ended, Reason, Session};
 
 /// The default of [`Config::message_bytes_max`]. A record is at most 1 MB of CBOR; its JSON may be several times that.
@@ -83,7 +84,8 @@ pub async fn follow<C: CursorSource>(config: Config, cursors: C, out: FrameSende
     let rotation = Rotation::new(config.hosts.len(), config.backoff);
     let another_from = (config.hosts.len() > 1).then(Instant::now);
     let tls = dial::tls_config();
-    let mut follower = Follower { config, cursors, out, stop, tls, rotation, another_from };
+    let resume = Resume::new(config.rewind);
+    let mut follower = Follower { config, cursors, out, stop, tls, rotation, another_from, resume };
     let reason = loop {
         let next = match follower.one().await {
             Ok(wait) => follower.pause(wait).await,
@@ -106,6 +108,7 @@ struct Follower<C> {
     rotation: Rotation,
     /// From when on a stale host may be left for another; `None` if there is only one.
     another_from: Option<Instant>,
+    resume: Resume,
 }
 
 impl<C: CursorSource> Follower<C> {
@@ -114,7 +117,7 @@ impl<C: CursorSource> Follower<C> {
         let host = self.config.hosts[self.rotation.current()].clone();
         let meters = Meters::of(host.key());
         let saved = self.positions().await?;
-        let cursor = resume_from(host.key(), &saved, self.config.rewind);
+        let cursor = self.resume.from(host.key(), &saved);
         let dialled = tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(Reason::Stopped),
@@ -160,6 +163,7 @@ impl<C: CursorSource> Follower<C> {
         if matches!(ended.reason, Reason::Stale) {
             self.another_from = Some(Liveness::another_after(self.config.idle_limit, Instant::now()));
         }
+        self.resume.ended(ended.delivered_for.is_some());
         match ended.delivered_for {
             None => Outcome::Failed,
             Some(span) if span < self.config.backoff.healthy_after => Outcome::Delivered,

@@ -9,13 +9,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use leased_actors::worker::{Context, WorkerError};
 use tokio::sync::Notify;
-use tokio::time::{Instant, interval, sleep, timeout_at};
+use tokio::time::{Instant, interval, interval_at, sleep, timeout_at};
 
 use self::batch::Batch;
 use super::connect::{Frame, FrameReceiver};
 use super::known::Known;
 use super::meters;
-use super::project::project;
+use super::project::{What, project};
 use crate::atproto::Micros;
 use crate::store::{Applied, Database, WriteError};
 
@@ -64,14 +64,24 @@ impl Writer {
 
     /// Writes until told to stop; what is in the queue by then is written if it can be at once.
     pub(super) async fn run(mut self, mut frames: FrameReceiver) -> Result<(), WorkerError> {
-        let mut reload = interval(RELOAD_EVERY);
-        let mut save = interval(SAVE_EVERY);
         let stop = self.context.stop.clone();
+        while !self.reload().await {
+            // Without them, known accounts' events would pass for strangers'.
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = sleep(TRY_AGAIN.1) => {}
+            }
+        }
+        let mut reload = interval_at(Instant::now() + RELOAD_EVERY, RELOAD_EVERY);
+        let mut save = interval(SAVE_EVERY);
         loop {
             let outcome = tokio::select! {
                 biased;
                 () = stop.cancelled() => return self.finish(frames).await,
-                _ = reload.tick() => self.reload().await,
+                _ = reload.tick() => {
+                    self.reload().await;
+                    Ok(())
+                }
                 _ = save.tick() => self.save().await,
                 first = frames.recv() => match first {
                     Some(first) => self.batch(first, &mut frames).await,
@@ -121,6 +131,10 @@ impl Writer {
         for frame in frames {
             let projected = project(&frame.bytes, &self.known, Micros::now().0);
             meters::projected(&projected);
+            if let What::Change(change, _) = &projected.what {
+                // Its author has a row from this batch on, so what follows of that account counts.
+                self.known.extend([change.did.as_str()].into_iter());
+            }
             self.passed.add(&frame.host, projected);
         }
     }
@@ -135,7 +149,6 @@ impl Writer {
         loop {
             match self.commit(&batch).await {
                 Ok(applied) => {
-                    self.known.extend(applied.new_users.iter().map(|did| did.as_str()));
                     meters::written(&applied, &batch);
                     if batch.asks_for_identities() || !applied.new_users.is_empty() {
                         self.due.notify_one();
@@ -166,11 +179,17 @@ impl Writer {
         self.database.fenced(&self.context.term, async move |tx| batch.write(tx, wire).await).await
     }
 
-    async fn reload(&mut self) -> Result<(), End> {
+    /// Reads the known accounts. False: that failed, and those of before stay.
+    async fn reload(&mut self) -> bool {
         match self.database.known_dids().await {
-            Ok(dids) => self.known.reload(dids.iter().map(|did| did.as_str())),
-            Err(error) => tracing::warn!(%error, "known accounts not read; going on with the last ones"),
+            Ok(dids) => {
+                self.known.reload(dids.iter().map(|did| did.as_str()));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "known accounts not read");
+                false
+            }
         }
-        Ok(())
     }
 }

@@ -1,3 +1,5 @@
+//! The settings: what is read, what is refused, and what is said.
+
 #![allow(clippy::unwrap_used)]
 
 mod any_input;

@@ -4,9 +4,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diesel::result::Error;
 use diesel::{ConnectionError, ConnectionResult};
 use diesel_async::pooled_connection::bb8::Pool;
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
+use diesel_async::pooled_connection::{
+    AsyncDieselConnectionManager, ManagerConfig, PoolableConnection, RecyclingMethod,
+};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
@@ -73,7 +76,13 @@ impl Sessions {
     pub(super) fn pool(&self, size: u32, wait: Duration, failure: &LastFailure) -> Pool<AsyncPgConnection> {
         let (sessions, failure) = (self.clone(), failure.clone());
         let mut config = ManagerConfig::default();
-        config.recycling_method = RecyclingMethod::Fast;
+        // No statement is spent on it, but one that is known to be closed is not handed out: after a restart of the server
+        // a pool full of them would fail a batch for each.
+        config.recycling_method =
+            RecyclingMethod::CustomFunction(Box::new(|session: &mut AsyncPgConnection| {
+                let broken = session.is_broken();
+                async move { if broken { Err(Error::BrokenTransactionManager) } else { Ok(()) } }.boxed()
+            }));
         config.custom_setup = Box::new(move |_| {
             let (sessions, failure) = (sessions.clone(), failure.clone());
             async move { failure.note(sessions.connect().await) }.boxed()

@@ -1,9 +1,18 @@
 //! The integration tests: one binary, so that they link once and share one PostgreSQL.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
+mod commands;
+mod exits;
+mod life;
+mod nothing_lost;
+mod order;
+mod outage;
 mod peers;
+mod peers_index;
 mod postgres;
 mod process;
 mod store;
+mod stream;
 mod style;
 mod support;
+mod tree;

@@ -8,6 +8,7 @@ mod index;
 mod leases;
 mod migrations;
 mod opening;
+mod plans;
 mod samples;
 mod stats;
 

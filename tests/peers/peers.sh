@@ -4,6 +4,7 @@
 #   peers.sh run NAME [options]   one of them in the foreground:
 #                                 pds labeler jetstream collectiondir
 #                                 stripe stripe-mock webhooks
+#   peers.sh seed URL             fills a PDS that was started with --no-seed
 #   peers.sh up DIR [NAME…]       some in the background (default: pds jetstream
 #                                 collectiondir labeler), with logs, pids and
 #                                 state files (NAME.json) in DIR
@@ -99,6 +100,7 @@ case ${1:-} in
   run) shift; run "$@" ;;
   up) shift; up "$@" ;;
   check) shift; check "$@" ;;
+  seed) shift; js seed.mjs "$@" ;;
   down) shift; down "$@" ;;
-  *) sed -n '2,19p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  *) sed -n '2,20p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

@@ -323,3 +323,6 @@ fn view(
 ) -> View<'_> {
     View { now, me, trusted: now < deadline, closing: ending != Ending::No, timing, jitter }
 }
+
+#[cfg(test)]
+mod tests;

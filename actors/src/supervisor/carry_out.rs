@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
 
-use super::{Message, Running, State};
+use super::Message;
+use super::actor::{Running, State};
 use crate::lease::instance::Event;
 use crate::lease::slot::Command;
 use crate::lease::{HandOver, Incarnation, Registration, Renewal, StoreError, Term, TermId, Trust};

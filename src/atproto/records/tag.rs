@@ -18,18 +18,18 @@ pub struct Tag {
     pub tag: String,
     /// Of the manifest that it names: from `manifest`, else from the older `manifestDigest`.
     pub digest: String,
-    /// When it was set: `updatedAt`, else the older `createdAt`.
+    /// When it was set: `updatedAt`, else the older `createdAt`. Newer records need neither: then the epoch, as unknown.
     pub created_at: Micros,
 }
 
 impl Tag {
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, RecordError> {
-        let set_at = if fields.has("updatedAt") { "updatedAt" } else { "createdAt" };
+        let set_at = ["updatedAt", "createdAt"].into_iter().find(|name| fields.has(name));
         Ok(Self {
             repository: fields.name("repository", REPOSITORY_LEN_MAX)?,
             tag: fields.name("tag", TAG_LEN_MAX)?,
             digest: digest(fields)?,
-            created_at: fields.time(set_at)?,
+            created_at: set_at.map_or(Ok(Micros(0)), |name| fields.time(name))?,
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use super::Collection;
 use super::RecordError::{self, BadField, MissingField, WrongKey};
-use super::fields::{Fields, fits};
+use super::fields::Fields;
 use super::manifest::REPOSITORY_LEN_MAX;
 use crate::atproto::did::Did;
 use crate::atproto::times::Micros;
-use crate::atproto::uri::{AtUri, Rkey};
+use crate::atproto::uri::Rkey;
 
 /// The lexicons' bounds, in bytes.
 pub(super) const PAGE_REPOSITORY_LEN_MAX: usize = 256;
@@ -95,7 +95,7 @@ impl Star {
             Ok(Some(subject)) => {
                 (subject.did("did").ok(), subject.name("repository", REPOSITORY_LEN_MAX).ok())
             }
-            _ => page_address(fields).map(|uri| (uri.did, uri.rkey.as_str().to_owned())).unzip(),
+            _ => page_address(fields).unzip(),
         };
         Ok(Self {
             owner: owner.ok_or(BadField("subject"))?,
@@ -105,11 +105,15 @@ impl Star {
     }
 }
 
-/// The newer shape: the star is on the repository's page.
-fn page_address(fields: &Fields<'_>) -> Option<AtUri> {
-    let uri = AtUri::parse(&fields.string("subject").ok()??).ok()?;
-    let names_page = uri.collection.as_str() == Collection::Page.nsid();
-    (names_page && fits(&uri.did) && uri.rkey.as_str().len() <= PAGE_REPOSITORY_LEN_MAX).then_some(uri)
+/// The newer shape: the star is on the repository's page. All that follows the collection is the repository: a name with
+/// a slash makes no valid address, and its stars count all the same.
+fn page_address(fields: &Fields<'_>) -> Option<(Did, String)> {
+    let subject = fields.name("subject", usize::MAX).ok()?;
+    let (did, path) = subject.strip_prefix("at://")?.split_once('/')?;
+    let (collection, repository) = path.split_once('/')?;
+    let names_page = collection == Collection::Page.nsid();
+    let valid = names_page && (1..=PAGE_REPOSITORY_LEN_MAX).contains(&repository.len());
+    Some((Did::parse(did).ok()?, valid.then(|| repository.to_owned())?))
 }
 
 /// There is one of these in a repository, and its key says so.

@@ -15,10 +15,45 @@ pub struct Saved {
 /// they see them, seconds apart. Half loses events between two hosts that lag differently; double replays a minute.
 const OTHER_HOST_REWIND: Duration = Duration::from_secs(30);
 
+/// The rewind of one task. A host that cuts its clients after so many events (jetstream-legacy#27) would send the same
+/// ones for ever where the rewind holds more of them. So it halves with each connection that delivered and moved no
+/// position, which skips nothing: what the longer one repeats was read. It grows back by as many steps as make progress.
+#[derive(Debug)]
+pub(super) struct Resume {
+    rewind: Duration,
+    halvings: u32,
+    /// The newest position saved before the last connect.
+    newest: Option<i64>,
+    delivered: bool,
+}
+
+impl Resume {
+    pub(super) fn new(rewind: Duration) -> Self {
+        Self { rewind, halvings: 0, newest: None, delivered: false }
+    }
+
+    /// A connection has ended, and has brought events or not.
+    pub(super) fn ended(&mut self, delivered: bool) {
+        self.delivered |= delivered;
+    }
+
+    /// The position to ask `host` for.
+    pub(super) fn from(&mut self, host: &str, saved: &[Saved]) -> Option<i64> {
+        let newest = saved.iter().map(|saved| saved.time_us).max();
+        if newest > self.newest {
+            self.halvings = self.halvings.saturating_sub(1);
+        } else if std::mem::take(&mut self.delivered) {
+            self.halvings = (self.halvings + 1).min(u32::BITS - 1);
+        }
+        (self.newest, self.delivered) = (newest, false);
+        resume_from(host, saved, self.rewind / (1 << self.halvings))
+    }
+}
+
 /// The position to ask `host` for, in microseconds: the latest that certainly leaves nothing out. Its own saved
 /// position less `rewind`, or another host's less three times that and at least 30 s, whichever is later: a host that
 /// was left days ago must not replay those days. `None` without any saved position: start live, backfill does the rest.
-pub fn resume_from(host: &str, saved: &[Saved], rewind: Duration) -> Option<i64> {
+fn resume_from(host: &str, saved: &[Saved], rewind: Duration) -> Option<i64> {
     let elsewhere = rewind.saturating_mul(3).max(OTHER_HOST_REWIND);
     let back = |from: &Saved| {
         let by = if from.host == host { rewind } else { elsewhere };
@@ -53,6 +88,29 @@ mod tests {
                 saved.iter().map(|&(host, time_us)| Saved { host: host.into(), time_us }).collect();
             assert_eq!(resume_from("a:443", &saved, Duration::from_secs(rewind)), expected, "{saved:?}");
         }
+    }
+
+    #[test]
+    fn the_rewind_shrinks_only_while_what_is_delivered_leads_nowhere() {
+        let mut resume = Resume::new(Duration::from_secs(8));
+        let mut from = |at: i64, delivered: bool| {
+            let position = resume.from("a:443", &[Saved { host: "a:443".into(), time_us: at * S }]);
+            resume.ended(delivered);
+            at - position.unwrap() / S
+        };
+        let rewinds: Vec<_> = [
+            (100, true),
+            (100, true),
+            (100, true),
+            (101, true),
+            (102, false),
+            (102, false),
+            (102, true),
+            (102, true),
+        ]
+        .map(|(at, delivered)| from(at, delivered))
+        .into();
+        assert_eq!(rewinds, [8, 4, 2, 4, 8, 8, 8, 4]);
     }
 
     #[test]

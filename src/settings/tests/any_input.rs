@@ -1,3 +1,5 @@
+//! No input makes a load panic.
+
 use proptest::prelude::*;
 
 use super::*;

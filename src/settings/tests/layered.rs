@@ -1,3 +1,5 @@
+//! Defaults, file and environment, one over the other.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

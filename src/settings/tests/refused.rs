@@ -1,3 +1,5 @@
+//! Every refusal, by what must be in its message.
+
 use super::*;
 
 /// (file, what the message says): each value with its key, itself, and what was expected.
@@ -169,6 +171,10 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     (
         "[jetstream]\nzstd_dictionary = \"a\\u0000\"",
         &["jetstream.zstd_dictionary", "expected the path of a file"],
+    ),
+    (
+        "[jetstream]\nzstd_dictionary = 'a'",
+        &["jetstream.zstd_dictionary = \"a\" (", "compressed streams are not supported yet"],
     ),
     // Not TOML.
     ("[admin]\ntoken = \"hunter2", &["is not TOML at line 2, column "]),

@@ -1,3 +1,5 @@
+//! What is listed, and what is masked.
+
 use super::*;
 use crate::settings::secret::masked;
 

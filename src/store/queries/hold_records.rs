@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::sql_types::Text;
 
-use super::{GIVEN, Key, chunked};
+use super::{Key, chunked};
 use crate::atproto::records::{Captain, Crew, Scan, Stats};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -15,7 +15,10 @@ pub(in crate::store) async fn delete(
     keys: &[Key<'_>],
 ) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete = Statement::new(&format!("DELETE FROM {table} WHERE (hold_did, rkey) IN {GIVEN}"));
+        let delete = Statement::new(&format!(
+            "WITH gone (did, rkey) AS (VALUES {{rows}})
+             DELETE FROM {table} WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)"
+        ));
         session.execute(delete.rows(&chunk)).await?;
     }
     Ok(())
@@ -37,11 +40,12 @@ pub(in crate::store) async fn delete_stats(
 ) -> QueryResult<Vec<(String, String)>> {
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete = format!(
-            "DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN {GIVEN} RETURNING owner_did, repository"
+        let delete = Statement::new(
+            "WITH gone (did, rkey) AS (VALUES {rows})
+             DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)
+             RETURNING owner_did, repository",
         );
-        let delete = Statement::new(&delete).rows(&chunk);
-        repositories.extend(session.load::<(Text, Text), _>(delete).await?);
+        repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
     }
     Ok(repositories)
 }

@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::sql_types::Text;
 
-use super::{GIVEN, Key, chunked};
+use super::{Key, chunked};
 use crate::atproto::records::Manifest;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -15,8 +15,10 @@ pub(in crate::store) async fn delete(
 ) -> QueryResult<Vec<(String, String)>> {
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete = format!("DELETE FROM manifests WHERE (did, rkey) IN {GIVEN} RETURNING did, repository");
-        let delete = Statement::new(&delete);
+        let delete = Statement::new(
+            "WITH gone (did, rkey) AS (VALUES {rows})
+             DELETE FROM manifests WHERE (did, rkey) IN (SELECT did, rkey FROM gone) RETURNING did, repository",
+        );
         repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
     }
     Ok(repositories)

@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Text};
 
-use super::{GIVEN, chunked};
+use super::chunked;
 use crate::atproto::{Change, Collection, State};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -15,10 +15,12 @@ pub(in crate::store) type RecordKey = (String, String, String);
 pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> QueryResult<Vec<RecordKey>> {
     let mut known = Vec::new();
     for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
-        let select =
-            format!("SELECT did, collection, rkey FROM records WHERE (did, collection, rkey) IN {GIVEN}");
-        let select = Statement::new(&select).rows(&chunk);
-        known.extend(session.load::<(Text, Text, Text), _>(select).await?);
+        let select = Statement::new(
+            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+             SELECT did, collection, rkey FROM records
+             WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
+        );
+        known.extend(session.load::<(Text, Text, Text), _>(select.rows(&chunk)).await?);
     }
     Ok(known)
 }

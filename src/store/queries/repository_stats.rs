@@ -5,7 +5,7 @@
 
 use diesel::QueryResult;
 
-use super::{GIVEN, chunked};
+use super::chunked;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
@@ -42,7 +42,8 @@ pub(in crate::store) async fn recompute(
         );
         session.execute(Statement::new(&update).rows(&chunk)).await?;
         let delete = format!(
-            "DELETE FROM repository_stats WHERE (did, repository) IN {GIVEN}
+            "WITH touched (did, repository) AS (VALUES {{rows}})
+             DELETE FROM repository_stats WHERE (did, repository) IN (SELECT did, repository FROM touched)
              AND NOT EXISTS (SELECT 1 FROM hold_repository_stats s
                  WHERE s.owner_did = repository_stats.did AND s.repository = repository_stats.repository AND {COUNTED})"
         );

@@ -2,7 +2,7 @@
 
 use diesel::QueryResult;
 
-use super::{GIVEN, Key, chunked};
+use super::{Key, chunked};
 use crate::atproto::records::{Page, Profile, Star, Tag};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
@@ -14,7 +14,10 @@ pub(in crate::store) async fn delete(
     keys: &[Key<'_>],
 ) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
-        let delete = Statement::new(&format!("DELETE FROM {table} WHERE (did, rkey) IN {GIVEN}"));
+        let delete = Statement::new(&format!(
+            "WITH gone (did, rkey) AS (VALUES {{rows}})
+             DELETE FROM {table} WHERE (did, rkey) IN (SELECT did, rkey FROM gone)"
+        ));
         session.execute(delete.rows(&chunk)).await?;
     }
     Ok(())

@@ -92,13 +92,15 @@ pub(in crate::store) async fn mark_due(session: &mut Session, dids: &[Did]) -> Q
     Ok(())
 }
 
-/// Takes a handle from whoever else has it.
+/// Takes a handle from whoever else has it. The last condition is the index's, which is used for it.
 pub(in crate::store) async fn take_handle(
     session: &mut Session,
     did: &Did,
     handle: &Handle,
 ) -> QueryResult<()> {
-    let update = Statement::new("UPDATE users SET handle = ? WHERE handle = ? AND did <> ?");
+    let update = Statement::new(
+        "UPDATE users SET handle = ? WHERE handle = ? AND did <> ? AND handle <> 'handle.invalid'",
+    );
     session.execute(update.bind(NO_HANDLE).bind(handle.as_str()).bind(did.as_str())).await?;
     Ok(())
 }

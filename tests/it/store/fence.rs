@@ -7,7 +7,7 @@ use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
 use tokio::sync::oneshot;
 
-use super::fixture::{Fixture, cursor, name, registration, trust};
+use super::fixture::{Fixture, name, registration, trust};
 use super::on_both;
 use super::samples::{cursor, present, tag};
 use crate::support::eventually::eventually;

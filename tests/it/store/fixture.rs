@@ -28,6 +28,12 @@ struct Line {
     line: String,
 }
 
+#[derive(QueryableByName)]
+struct PlanStep {
+    #[diesel(sql_type = Text)]
+    detail: String,
+}
+
 impl Fixture {
     pub(crate) async fn sqlite() -> Self {
         let fixture = Self::empty_sqlite().await;
@@ -104,6 +110,14 @@ impl Fixture {
         }
     }
 
+    /// How SQLite would run a statement: the steps of its plan.
+    pub(crate) async fn plan(&self, statement: &str) -> Vec<String> {
+        let path = self.options.url.strip_prefix("sqlite://").unwrap();
+        let mut connection = SqliteConnection::establish(path).unwrap();
+        let steps = sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load::<PlanStep>(&mut connection);
+        steps.unwrap_or_else(|e| panic!("{statement}: {e}")).into_iter().map(|step| step.detail).collect()
+    }
+
     /// Keeps every other writer out of the leases until what it returns is dropped.
     pub(crate) async fn block(&self) -> Box<dyn std::any::Any + Send> {
         match self.database.backend() {
@@ -139,12 +153,6 @@ impl Fixture {
             }
         }
     }
-}
-
-/// Up to where one server's stream is in the index.
-pub(crate) async fn cursor(database: &Database, wire: &str, host: &str) -> Option<i64> {
-    let cursors = database.cursors(wire).await.unwrap();
-    cursors.into_iter().find_map(|(of, time_us)| (of == host).then_some(time_us))
 }
 
 pub(crate) fn name() -> LeaseName {

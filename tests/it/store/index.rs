@@ -3,7 +3,7 @@
 use atcr_workers::atproto::{Collection, Did, Micros, State};
 use atcr_workers::store::{Tx, WriteError};
 
-use super::fixture::{Fixture, cursor};
+use super::fixture::Fixture;
 use super::on_both;
 use super::samples::*;
 

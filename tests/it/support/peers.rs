@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{pds::Pds, ports, supervisor::Supervisor};
+use super::{http, pds::Pds, ports, supervisor::Supervisor};
 
 /// `$1` is the directory, `$2` is peers.sh, `$3` the options of the PDS.
 const SCRIPT: &str = r#"
@@ -17,6 +17,7 @@ directory=$1 peers=$2
 export TMPDIR=$1 PEERS_PDS_ARGS=$3
 up() { bash "$peers" up "$directory" "$1" >>"$directory/peers.log" 2>&1; }
 down() { bash "$peers" down "$directory" $1 >>"$directory/peers.log" 2>&1; }
+seed() { bash "$peers" seed "$1" >"$directory/seeded.json" 2>>"$directory/peers.log"; }
 clean_up() {
     down
     rm -rf "$directory"
@@ -96,6 +97,20 @@ impl Peers {
     /// The Jetstream, for `jetstream.urls`.
     pub(crate) fn jetstream_url(&self) -> String {
         self.text("jetstream", "url")
+    }
+
+    /// Tells the Jetstream bridge what to do to its subscribers: `drop`, `pause`, `stats` and what else it offers.
+    pub(crate) fn tell_jetstream(&self, method: &str, what: &str, body: &str) -> Value {
+        let control = self.text("jetstream", "control");
+        let answer = http::request(method, &format!("{control}/{what}"), &[], body).unwrap();
+        assert_eq!(answer.status, 200, "{method} {what}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    /// Writes the accounts and records of [`Seed::Accounts`] to a PDS that was started with [`Seed::Nothing`].
+    pub(crate) fn seed(&self) {
+        let done = self.supervisor.request(&format!("seed {}", self.pds().url()));
+        assert!(done, "{}", fs::read_to_string(self.directory.join("peers.log")).unwrap_or_default());
     }
 
     /// The DID of a seeded account.

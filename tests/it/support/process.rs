@@ -1,6 +1,7 @@
 //! Our own program as its users run it: the built binary, in a process of its own.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, Stdio},
@@ -57,6 +58,22 @@ impl Instance {
     /// Sends a signal: TERM and INT ask it to stop, STOP and CONT freeze and thaw it, KILL is a crash.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Sends STOP, and waits until every thread has stopped: the signal reaches some of them later than others.
+    #[track_caller]
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let state = |task: &fs::DirEntry| -> Option<char> {
+            let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+            stat.rsplit_once(") ")?.1.chars().next()
+        };
+        eventually_blocking("every thread is stopped", START_WITHIN, || {
+            let states = fs::read_dir(&tasks).unwrap().filter_map(|task| state(&task.unwrap()));
+            let states: String = states.collect();
+            if states.chars().all(|state| state == 'T') { Ok(()) } else { Err(states) }
+        });
     }
 
     /// Waits for the end of the process and of what it wrote, so that [`Instance::lines`] is complete afterwards.
@@ -141,7 +158,7 @@ fn tail(lines: &Mutex<Vec<String>>) -> Vec<String> {
 }
 
 /// Reads Prometheus' text format: `name{label="value",…} number`.
-fn sum_of_series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+pub(crate) fn sum_of_series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
     let of_series = |line: &str| -> Option<f64> {
         let (series, value) = line.rsplit_once(' ')?;

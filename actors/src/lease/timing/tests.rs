@@ -1,3 +1,5 @@
+//! Every relation, at its border and against plain arithmetic.
+
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -120,6 +120,8 @@ fn a_tag_is_read_in_both_shapes() {
     let digest = format!("sha256:{HEX}");
     assert_eq!(newer, Tag { repository: "app".to_owned(), tag: "v1".to_owned(), digest, created_at: AT });
     assert_eq!(newer, older);
+    let timeless = expect!(Tag, "k", {"repository": "app", "tag": "v1", "manifestDigest": "sha256:ff"});
+    assert_eq!(timeless.created_at, Micros(0));
     // An address whose key is opaque tells no digest.
     let opaque = expect!(Tag, "k", {"repository": "app", "tag": "v1", "createdAt": TIME,
         "manifest": "at://did:plc:alice/io.atcr.manifest/3jzfcijpj2z2a", "manifestDigest": "sha256:ff"});
@@ -164,7 +166,16 @@ fn a_star_is_read_in_both_shapes() {
         expect!(Star, "s", {"subject": {"did": "did:plc:bob", "repository": "app"}, "createdAt": TIME});
     assert_eq!(newer, Star { owner: did("did:plc:bob"), repository: "app".to_owned(), created_at: AT });
     assert_eq!(newer, older);
-    for bad in ["at://did:plc:bob/io.atcr.tag/app", "at://did:plc:bob", "did:plc:bob", ""] {
+    let nested =
+        expect!(Star, "s", {"subject": "at://did:plc:bob/io.atcr.repo.page/tools/app", "createdAt": TIME});
+    assert_eq!(nested.repository, "tools/app");
+    for bad in [
+        "at://did:plc:bob/io.atcr.tag/app",
+        "at://did:plc:bob/io.atcr.repo.page/",
+        "at://did:plc:bob",
+        "did:plc:bob",
+        "",
+    ] {
         assert_eq!(read_with(Collection::Star, "subject", json!(bad)), Err(RecordError::BadField("subject")));
     }
 }

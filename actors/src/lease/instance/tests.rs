@@ -1,0 +1,282 @@
+//! The phases, event by event, on a clock that stands still until it is moved.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::lease::{Epoch, HandOver, LeaseRow, Peer, Release};
+use crate::restart::Intensity;
+
+const TIMING: Timing = Timing::POSTGRES;
+
+/// An instance with one lease, and the moment that it lives in.
+struct Stage {
+    instance: Instance,
+    now: Moment,
+    me: Incarnation,
+}
+
+fn name() -> LeaseName {
+    "work".parse().unwrap()
+}
+
+fn refused() -> StoreError {
+    StoreError { operation: "call".into(), reason: "away".into() }
+}
+
+fn row(holder: Option<Incarnation>, epoch: i64) -> LeaseRow {
+    LeaseRow {
+        name: name(),
+        epoch: Epoch(epoch),
+        holder,
+        holder_alive: holder.is_some(),
+        paused: false,
+        cool_down: Duration::ZERO,
+        failures: 0,
+    }
+}
+
+impl Stage {
+    /// Registered, and not renewed yet.
+    fn registered(effects: Effects) -> Self {
+        let slot = Slot::new(name(), effects, Intensity::default());
+        let instance = Instance::new(TIMING, vec![slot]);
+        let mut stage = Self { instance, now: Moment::from_nanos(1 << 40), me: Incarnation::new() };
+        assert_eq!(stage.hears(Event::Tick), [Command::Register]);
+        assert_eq!(stage.hears(Event::Registered(stage.me, Ok(()))), [Command::Renew(stage.me)]);
+        stage
+    }
+
+    /// Its worker runs at epoch 7.
+    fn running(effects: Effects) -> Self {
+        let mut stage = Self::registered(effects);
+        let claim = Command::Claim(name(), stage.me);
+        assert_eq!(stage.renews(row(None, 6)).last(), Some(&claim));
+        assert_eq!(stage.claims(7, Duration::ZERO), [Command::Start(stage.term(7), after())]);
+        stage.later(1);
+        stage
+    }
+
+    fn hears(&mut self, event: Event) -> Vec<Command> {
+        self.instance.step(event, self.now, 0.0)
+    }
+
+    fn later(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+    }
+
+    fn term(&self, epoch: i64) -> TermId {
+        TermId { name: name(), holder: self.me, epoch: Epoch(epoch) }
+    }
+
+    /// A renewal that was sent and answered now.
+    fn renews(&mut self, row: LeaseRow) -> Vec<Command> {
+        let world = Heartbeat { leases: vec![row], peers: vec![] };
+        self.hears(Event::Renewed(self.me, self.now, Ok(Renewal::Alive(world))))
+    }
+
+    fn claims(&mut self, epoch: i64, wait: Duration) -> Vec<Command> {
+        let claim = Claim { term: self.term(epoch), wait, after: after() };
+        self.hears(Event::Claimed(name(), self.me, Ok(Some(claim))))
+    }
+
+    fn phase(&self) -> &Phase {
+        &self.instance.slots().next().unwrap().phase
+    }
+}
+
+fn after() -> HandOver {
+    HandOver { reason: "released", gap: Duration::ZERO }
+}
+
+fn is_stop(command: &Command, revoked: bool) -> bool {
+    matches!(command, Command::Stop { revoked: r, .. } if *r == revoked)
+}
+
+#[test]
+fn a_lease_that_another_lives_with_is_not_asked_for() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    assert!(!stage.renews(row(Some(Incarnation::new()), 6)).contains(&Command::Claim(name(), stage.me)));
+    let paused = LeaseRow { paused: true, ..row(None, 6) };
+    assert!(!stage.renews(paused).contains(&Command::Claim(name(), stage.me)));
+    let cooling = LeaseRow { cool_down: Duration::from_secs(1), ..row(None, 6) };
+    assert!(!stage.renews(cooling).contains(&Command::Claim(name(), stage.me)));
+    let dead = LeaseRow { holder_alive: false, ..row(Some(Incarnation::new()), 6) };
+    assert!(stage.renews(dead).contains(&Command::Claim(name(), stage.me)));
+}
+
+#[test]
+fn a_claim_answered_after_trust_has_ended_starts_nothing_and_is_given_back() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(None, 6));
+    stage.later(2_001);
+    assert_eq!(stage.claims(7, Duration::ZERO), [Command::Renew(stage.me)]);
+    stage.later(1);
+    let commands = stage.renews(row(Some(stage.me), 7));
+    assert_eq!(commands.last(), Some(&Command::Release(stage.term(7), Release::Free)));
+}
+
+#[test]
+fn a_claim_whose_answer_was_lost_is_found_by_the_next_renewal_and_given_back() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(None, 6));
+    stage.hears(Event::Claimed(name(), stage.me, Err(refused())));
+    stage.later(1);
+    let commands = stage.renews(row(Some(stage.me), 7));
+    assert_eq!(commands.last(), Some(&Command::Release(stage.term(7), Release::Free)));
+}
+
+#[test]
+fn a_wait_that_is_owed_passes_before_the_start() {
+    let mut stage = Stage::registered(Effects::External);
+    stage.renews(row(None, 6));
+    assert_eq!(stage.claims(7, Duration::from_millis(300)), []);
+    stage.later(299);
+    assert_eq!(stage.hears(Event::Tick), []);
+    stage.later(1);
+    assert_eq!(stage.hears(Event::Tick), [Command::Start(stage.term(7), after())]);
+}
+
+/// A slow success buys nothing: each answer counts for its own send.
+#[test]
+fn trust_runs_from_the_sending_of_the_renewal() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    let sent = stage.now;
+    stage.later(1_900);
+    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![] };
+    let commands = stage.hears(Event::Renewed(stage.me, sent, Ok(Renewal::Alive(world))));
+    assert_eq!(commands[0], Command::Trust(sent + TIMING.trust_for));
+    assert_eq!(stage.instance.deadline().since(stage.now), Duration::from_millis(100));
+}
+
+#[test]
+fn a_renewal_sent_before_the_claim_was_answered_shows_an_older_world() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(None, 6));
+    let sent = stage.now;
+    stage.later(5);
+    stage.claims(7, Duration::ZERO);
+    stage.later(5);
+    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![] };
+    stage.hears(Event::Renewed(stage.me, sent, Ok(Renewal::Alive(world))));
+    assert_eq!(stage.phase(), &Phase::Running { term: stage.term(7) });
+}
+
+#[test]
+fn a_term_that_the_row_no_longer_names_is_stopped_and_not_released() {
+    for (holder, epoch) in [(None, 7), (Some(Incarnation::new()), 8)] {
+        let mut stage = Stage::running(Effects::Fenced);
+        let commands = stage.renews(row(holder, epoch));
+        assert!(is_stop(commands.last().unwrap(), true), "{commands:?}");
+        assert!(
+            !stage
+                .hears(Event::Ended(stage.term(7)))
+                .contains(&Command::Release(stage.term(7), Release::Free))
+        );
+        assert_eq!(stage.phase(), &Phase::Standby);
+    }
+}
+
+#[test]
+fn an_incarnation_declared_dead_stops_everything_and_registers_anew() {
+    let mut stage = Stage::running(Effects::Fenced);
+    let commands = stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Dead)));
+    assert_eq!((&commands[0], commands.last()), (&Command::EndTrust, Some(&Command::Register)));
+    assert!(is_stop(&commands[1], true), "{commands:?}");
+    // An answer for the dead one comes late, and changes nothing.
+    let old = stage.me;
+    stage.hears(Event::Registered(Incarnation::new(), Ok(())));
+    assert_eq!(stage.hears(Event::Claimed(name(), old, Ok(None))), []);
+    assert_eq!(stage.hears(Event::Renewed(old, stage.now, Ok(Renewal::Dead))), []);
+}
+
+#[test]
+fn an_external_worker_stops_the_moment_trust_ends_and_a_fenced_one_does_not() {
+    let mut external = Stage::running(Effects::External);
+    external.later(1_998);
+    assert!(external.hears(Event::Tick).iter().all(|command| !matches!(command, Command::Stop { .. })));
+    external.later(1);
+    assert!(external.hears(Event::Tick).iter().any(|command| is_stop(command, true)));
+    let mut fenced = Stage::running(Effects::Fenced);
+    fenced.later(60_000);
+    assert!(fenced.hears(Event::Tick).iter().all(|command| !matches!(command, Command::Stop { .. })));
+    assert_eq!(fenced.phase(), &Phase::Running { term: fenced.term(7) });
+}
+
+#[test]
+fn a_worker_that_fails_without_trust_waits_for_it_before_it_starts_again() {
+    let mut stage = Stage::running(Effects::Fenced);
+    stage.later(5_000);
+    stage.hears(Event::Ended(stage.term(7)));
+    stage.later(200);
+    assert!(!stage.hears(Event::Tick).contains(&Command::Restart(stage.term(7))));
+    stage.renews(row(Some(stage.me), 7));
+    stage.later(500);
+    assert!(stage.hears(Event::Tick).contains(&Command::Restart(stage.term(7))));
+}
+
+#[test]
+fn a_late_answer_to_an_old_release_does_not_touch_a_new_term() {
+    let mut stage = Stage::running(Effects::Fenced);
+    stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(Heartbeat::default()))));
+    assert_eq!(stage.hears(Event::Released(stage.term(5), Ok(false))), []);
+    assert_eq!(stage.hears(Event::Ended(stage.term(5))), []);
+    assert_eq!(stage.phase(), &Phase::Running { term: stage.term(7) });
+}
+
+#[test]
+fn shutdown_stops_then_releases_then_departs_then_ends_in_this_order() {
+    let mut stage = Stage::running(Effects::External);
+    let commands = stage.hears(Event::Shutdown);
+    assert!(commands.len() == 1 && is_stop(&commands[0], false), "{commands:?}");
+    assert_eq!(stage.hears(Event::Shutdown), [], "a second one changes nothing");
+    let released = Command::Release(stage.term(7), Release::Free);
+    assert_eq!(stage.hears(Event::Ended(stage.term(7))), [released]);
+    assert_eq!(stage.hears(Event::Released(stage.term(7), Ok(true))), [Command::Depart(stage.me)]);
+    assert_eq!(stage.hears(Event::Departed), [Command::End]);
+    assert_eq!((stage.instance.outcomes(), stage.instance.due()), (vec![(name(), Outcome::Released)], None));
+}
+
+#[test]
+fn a_claim_answered_during_shutdown_is_released_and_never_started() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(None, 6));
+    assert_eq!(stage.hears(Event::Shutdown), []);
+    assert_eq!(stage.claims(7, Duration::ZERO), [Command::Release(stage.term(7), Release::Free)]);
+}
+
+#[test]
+fn an_instance_with_an_overdue_worker_does_not_depart() {
+    let mut stage = Stage::running(Effects::Fenced);
+    stage.hears(Event::Shutdown);
+    stage.later(1_000);
+    assert!(stage.hears(Event::Tick).contains(&Command::End));
+    assert_eq!(stage.instance.outcomes(), [(name(), Outcome::Overdue)]);
+}
+
+#[test]
+fn a_silent_peer_is_declared_dead_only_while_our_own_trust_lies_ahead() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    let peer = Peer { incarnation: Incarnation::new(), renew_seq: 3, ttl: TIMING.ttl };
+    let declared = Command::DeclareDead { who: peer.incarnation, seen: 3 };
+    let renew = |stage: &mut Stage, wait: u64| {
+        stage.later(wait);
+        let world = Heartbeat { leases: vec![], peers: vec![peer] };
+        stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world)))).contains(&declared)
+    };
+    for _ in 0..10 {
+        assert!(!renew(&mut stage, 500));
+    }
+    assert!(renew(&mut stage, 500), "silent for 5 s");
+    assert!(!renew(&mut stage, 3_000), "our own trust lapsed: the count begins anew");
+    assert!(!renew(&mut stage, 1_500));
+}
+
+#[test]
+fn a_failed_renewal_is_sent_again_without_haste_and_without_sleep() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    let sent = stage.now;
+    stage.later(1_000);
+    assert_eq!(stage.hears(Event::Renewed(stage.me, sent, Err(refused()))), []);
+    assert_eq!(stage.instance.due(), Some(stage.now + TRY_AGAIN));
+    stage.later(100);
+    assert_eq!(stage.hears(Event::Tick), [Command::Renew(stage.me)]);
+}

@@ -1,0 +1,206 @@
+//! The supervisor's mailbox, state and handlers. A handler never waits for the store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use super::{Message, Setup, Snapshot, Standing};
+use crate::clock::Moment;
+use crate::lease::instance::{Event, Instance};
+use crate::lease::slot::Slot;
+use crate::lease::{LeaseName, LeaseStore, Term, TermId, Trust};
+use crate::metrics::{self, Meter};
+use crate::shutdown::Report;
+use crate::watchdog::Watchdog;
+use crate::worker::{self, End, Worker};
+
+pub(super) struct Supervisor;
+
+/// What it starts with.
+pub(super) struct Start {
+    pub(super) setup: Setup,
+    pub(super) store: Arc<dyn LeaseStore>,
+    pub(super) workers: Vec<Arc<dyn Worker>>,
+    pub(super) publish: watch::Sender<Snapshot>,
+    pub(super) report: Arc<OnceLock<Report>>,
+    pub(super) tasks: TaskTracker,
+    pub(super) meter: Meter,
+}
+
+/// The instance, and everything that its commands are carried out with.
+pub(super) struct State {
+    pub(super) setup: Setup,
+    pub(super) store: Arc<dyn LeaseStore>,
+    pub(super) workers: HashMap<LeaseName, Arc<dyn Worker>>,
+    pub(super) instance: Instance,
+    pub(super) trust: Trust,
+    pub(super) running: HashMap<LeaseName, Running>,
+    pub(super) last_failures: HashMap<LeaseName, String>,
+    pub(super) runs: u64,
+    pub(super) watchdog: Watchdog,
+    pub(super) timer: Option<(Moment, Timer)>,
+    pub(super) publish: watch::Sender<Snapshot>,
+    pub(super) report: Arc<OnceLock<Report>>,
+    pub(super) tasks: TaskTracker,
+    pub(super) meter: Meter,
+}
+
+type Timer = JoinHandle<Result<(), ractor::MessagingErr<Message>>>;
+
+/// A worker's actor and what the supervisor knows of it.
+pub(super) struct Running {
+    pub(super) term: Term,
+    pub(super) actor: ActorRef<worker::Message>,
+    pub(super) shared: worker::Shared,
+    pub(super) meter: Meter,
+}
+
+impl Actor for Supervisor {
+    type Msg = Message;
+    type State = State;
+    type Arguments = Start;
+
+    async fn pre_start(&self, myself: ActorRef<Message>, start: Start) -> Result<State, ActorProcessingErr> {
+        let mut state = State::new(start)?;
+        state.take(&myself, Event::Tick).await;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        let _handling = state.meter.handling();
+        match message {
+            Message::Event(event) => state.take(&myself, event).await,
+            Message::Ended(term, end) => {
+                state.worker_ended(&term, end);
+                state.take(&myself, Event::Ended(term)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker's actor is gone, however: once its body is really gone too, that is the acknowledgement.
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Message>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        let gone = match event {
+            SupervisionEvent::ActorTerminated(cell, ..) | SupervisionEvent::ActorFailed(cell, _) => {
+                cell.get_id()
+            }
+            _ => return Ok(()),
+        };
+        if let Some(running) = state.running.values().find(|running| running.actor.get_id() == gone) {
+            let (term, shared) = (running.term.id().clone(), running.shared.clone());
+            let meter = state.meter.clone();
+            state.tasks.spawn(async move {
+                let end = shared.finished().await;
+                meter.sending();
+                let _ = myself.cast(Message::Ended(term, end));
+            });
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn new(start: Start) -> Result<Self, std::io::Error> {
+        let Start { setup, store, workers, publish, report, tasks, meter } = start;
+        let slot = |worker: &Arc<dyn Worker>| Slot::new(worker.name(), worker.effects(), worker.intensity());
+        let instance = Instance::new(setup.timing, workers.iter().map(slot).collect());
+        let watchdog =
+            Watchdog::start(setup.clock.clone(), setup.timing.stop_within, setup.on_overdue.clone())?;
+        Ok(Self {
+            trust: Trust::none(setup.clock.clone()),
+            workers: workers.into_iter().map(|worker| (worker.name(), worker)).collect(),
+            running: HashMap::new(),
+            last_failures: HashMap::new(),
+            runs: 0,
+            timer: None,
+            setup,
+            store,
+            instance,
+            watchdog,
+            publish,
+            report,
+            tasks,
+            meter,
+        })
+    }
+
+    /// Lets the instance decide on an event, and does what it says.
+    async fn take(&mut self, myself: &ActorRef<Message>, event: Event) {
+        let commands = self.instance.step(event, self.setup.clock.now(), rand::random());
+        for command in commands {
+            self.carry_out(myself, command).await;
+        }
+        self.set_timer(myself);
+        self.tell();
+    }
+
+    fn worker_ended(&mut self, term: &TermId, end: End) {
+        self.watchdog.let_go(term);
+        let Some(running) = self.running.remove(&term.name) else { return };
+        running.term.end();
+        let (lease, epoch) = (&term.name, term.epoch.0);
+        match end {
+            End::Stopped => tracing::info!(lease.name = %lease, lease.epoch = epoch, "worker stopped"),
+            End::Killed => {
+                self.last_failures.insert(lease.clone(), "killed: it did not stop in time".into());
+                tracing::warn!(lease.name = %lease, lease.epoch = epoch, "worker killed");
+            }
+            End::Failed(reason) => {
+                metrics::failed(lease.as_str());
+                tracing::error!(lease.name = %lease, lease.epoch = epoch, reason, "worker failed");
+                self.last_failures.insert(lease.clone(), reason);
+            }
+        }
+    }
+
+    /// One timer for the earliest moment at which time alone changes something.
+    fn set_timer(&mut self, myself: &ActorRef<Message>) {
+        let Some(due) = self.instance.due() else { return };
+        if let Some((at, timer)) = &self.timer {
+            if *at == due && !timer.is_finished() {
+                return;
+            }
+            timer.abort();
+        }
+        // A millisecond at least: whatever is due already was decided on just now.
+        let wait = due.since(self.setup.clock.now()).max(Duration::from_millis(1));
+        let meter = self.meter.clone();
+        let timer = myself.send_after(wait, move || {
+            meter.sending();
+            Message::Event(Event::Tick)
+        });
+        self.timer = Some((due, timer));
+    }
+
+    fn tell(&self) {
+        self.instance.slots().for_each(metrics::state);
+        let standing = |slot: &Slot| Standing {
+            name: slot.name.clone(),
+            state: slot.state(),
+            epoch: slot.term().map(|term| term.epoch),
+            last_failure: self.last_failures.get(&slot.name).cloned(),
+            actor: self.running.get(&slot.name).and_then(|running| running.actor.get_name()),
+        };
+        self.publish.send_replace(Snapshot {
+            incarnation: self.instance.me(),
+            leases: self.instance.slots().map(standing).collect(),
+            trust: Some(self.trust.clone()),
+            clock: self.setup.clock.clone(),
+        });
+    }
+}

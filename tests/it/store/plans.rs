@@ -1,0 +1,110 @@
+//! No statement reads a whole table to find a few rows of it: what is quick on a small index stays so on a large one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use atcr_workers::store::{HandleFound, IdentityFound, Tx};
+use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
+use leased_actors::lease::{LeaseStore, Release};
+
+use super::fixture::Fixture;
+use super::samples::*;
+
+/// The tables that grow with the network, and what statements call them for short.
+const LARGE: [&str; 18] = [
+    "users",
+    "records",
+    "manifests",
+    "layers",
+    "manifest_references",
+    "manifest_annotations",
+    "tags",
+    "stars",
+    "repo_pages",
+    "profiles",
+    "captains",
+    "crew",
+    "hold_repository_stats",
+    "repository_stats",
+    "scans",
+    "s",
+    "m",
+    "c",
+];
+
+/// What each connection of this process ran, by the file's path.
+static TEXTS: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+
+#[derive(Default)]
+struct Watcher {
+    path: String,
+}
+
+impl Instrumentation for Watcher {
+    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+        match event {
+            InstrumentationEvent::StartEstablishConnection { url, .. } => self.path = url.to_owned(),
+            InstrumentationEvent::StartQuery { query, .. } => {
+                let text = query.to_string();
+                let text = text.split(" -- binds:").next().unwrap_or_default().trim().to_owned();
+                TEXTS.lock().unwrap().entry(self.path.clone()).or_default().insert(text);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_statement_reads_a_whole_table() {
+    set_default_instrumentation(|| Some(Box::<Watcher>::default())).unwrap();
+    let fixture = Fixture::sqlite().await;
+    let term = fixture.term().await;
+    let (user, hold) = ("did:plc:user", "did:web:hold");
+    let batch = |n: u32| {
+        let at = i64::from(n);
+        let two = |author, rkey: &str, record: fn(i64) -> _| {
+            [
+                present(author, &format!("{rkey}1"), n, record(at)),
+                present(author, &format!("{rkey}2"), n, record(at)),
+            ]
+        };
+        let mut batch =
+            vec![present(hold, "self", n, captain(user)), present(user, "self", n, profile(None, at))];
+        batch.extend(two(user, "m", |at| manifest("app", Some("did:web:hold"), at)));
+        batch.extend(two(user, "t", |at| tag("app", "latest", at)));
+        batch.extend(two(user, "s", |_| star("did:plc:user", "app")));
+        batch.extend(two(hold, "c", |at| crew("did:plc:user", at)));
+        batch.extend(two(hold, "n", |at| stats("did:plc:user", "app", at, at)));
+        batch.extend(two(hold, "v", |at| scan("did:plc:user", "app", at)));
+        batch
+    };
+    for n in 1..=2 {
+        fixture.apply(&term, &batch(n)).await;
+    }
+    let due = fixture.database.due_identities(10).await.unwrap().remove(0);
+    let work = async move |tx: &mut Tx| {
+        tx.mark_identity_due(&[did("did:plc:user"), did("did:web:hold")]).await?;
+        let handle = HandleFound::Valid("user.test".parse().unwrap());
+        tx.set_identity(&due, &IdentityFound { handle, pds: None }).await?;
+        tx.identity_failed(&due).await
+    };
+    fixture.database.fenced(&term, work).await.unwrap();
+    fixture.leases.renew(term.id().holder).await.unwrap();
+    fixture.leases.release(term.id(), Release::Free).await.unwrap();
+
+    let path = fixture.options.url.strip_prefix("sqlite://").unwrap();
+    let texts = TEXTS.lock().unwrap()[path].clone();
+    let verbs = ["WITH", "SELECT", "INSERT", "UPDATE", "DELETE"];
+    let texts: Vec<_> = texts.iter().filter(|text| verbs.iter().any(|verb| text.starts_with(verb))).collect();
+    assert!(texts.len() > 30, "only {} statements were seen", texts.len());
+    let mut scans = Vec::new();
+    for text in texts {
+        let plan = fixture.plan(text).await;
+        let of_large = |step: &&String| {
+            let scanned = step.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
+            scanned.is_some_and(|table| LARGE.contains(&table))
+        };
+        scans.extend(plan.iter().filter(of_large).map(|step| format!("{step}: {text}")));
+    }
+    assert!(scans.is_empty(), "{}", scans.join("\n"));
+}

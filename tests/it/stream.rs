@@ -1,0 +1,13 @@
+//! The `jetstream` worker from the wire to the rows, against a network that misbehaves as others' networks did.
+
+mod crash;
+mod failing;
+mod frames;
+mod identity;
+mod load;
+mod order;
+mod processes;
+mod rows;
+mod silence;
+mod stage;
+mod strangers;

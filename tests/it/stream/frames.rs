@@ -1,0 +1,114 @@
+//! Messages that no good host sends: each is counted, costs itself alone, and the next good event arrives.
+
+use std::time::Duration;
+
+use localnet::{ids, jetstream::Raw, records};
+use serde_json::{Value, json};
+
+use super::{
+    processes,
+    rows::On,
+    stage::{DROPPED, EVENTS, Stage},
+};
+use crate::support::{process::Exit, truth::Said};
+
+/// A compressed frame as hosts send it to who asks for it: the magic number of zstd, then the rest.
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x91, 0x02, 0x00, 0xff, 0x10];
+const UNREADABLE: &str = "atcr_stream_unreadable_total";
+const SKIPPED: &str = "atcr_stream_skipped_total";
+
+/// jetstream-legacy#24 and #36, and the rest of what may come by mistake or malice.
+#[tokio::test]
+async fn each_bad_message_is_counted_and_costs_itself_alone() {
+    let mut stage = Stage::on(On::Sqlite).await;
+    let alice = stage.net.add_account("alice");
+    stage.start_and_subscribe().await;
+    let now = ids::now_us();
+    let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
+    let future = now + 3_600_000_000;
+    let tag = records::tag(&alice, "web", "v1", &ids::digest(b"1"), now).to_string();
+    let bad: Vec<(Vec<u8>, &str, &[(&str, &str)])> = vec![
+        (commit(&alice, now, "create", "deep", &deep), UNREADABLE, &[("fault", "too_deep")]),
+        (commit(&alice, now, "create", "empty", "{}"), UNREADABLE, &[("fault", "missing_field")]),
+        (vec![b' '; 9 << 20], SKIPPED, &[]),
+        (b"{\"did\":\"\xff\"}".to_vec(), DROPPED, &[("reason", "not_utf8")]),
+        (b"{\"did\":\"did:plc:cut".to_vec(), DROPPED, &[("reason", "not_json")]),
+        (commit(&alice, future, "create", "future", &tag), DROPPED, &[("reason", "future")]),
+        (commit(&alice, now, "rename", "renamed", &tag), DROPPED, &[("reason", "unknown_operation")]),
+        (commit(&alice, now, "create", "a/b", &tag), DROPPED, &[("reason", "bad_address")]),
+        (commit(&alice, -1, "create", "before", &tag), DROPPED, &[("reason", "negative_time")]),
+        (about(&alice, now, "commit", "{}"), DROPPED, &[("reason", "missing_field")]),
+        (about(&alice, now, "sync", "{}"), DROPPED, &[("reason", "unknown_kind")]),
+        (br#"{"error":"ConsumerTooSlow","message":"x"}"#.to_vec(), DROPPED, &[("reason", "missing_field")]),
+    ];
+    for (number, (bytes, metric, labels)) in bad.into_iter().enumerate() {
+        let before = stage.metric(metric, labels);
+        stage.net.jetstream(0).send_raw(Raw::Text(bytes));
+        good_event(&stage, &alice, number).await;
+        assert_eq!(stage.metric(metric, labels), before + 1.0, "{metric} {labels:?}");
+    }
+    stage.net.jetstream(0).send_raw(Raw::Binary(ZSTD.to_vec()));
+    good_event(&stage, &alice, 100).await;
+    assert_eq!(stage.metric(DROPPED, &[("reason", "not_utf8")]), 2.0);
+
+    let unreadable = |rkey: &str| said(&alice, rkey, None, Value::Null);
+    stage.becomes_the_fold_and(&[unreadable("deep"), unreadable("empty")]).await;
+    assert_eq!(stage.net.jetstream(0).stats().connects, 1, "one connection lives through all");
+    let saved = stage.rows.cursor(&stage.key(0)).await.unwrap();
+    assert!(saved <= ids::now_us(), "an event of the future moved the position");
+    stage.stop().await;
+}
+
+/// Hosts leave the cid out at times; the record counts all the same.
+#[tokio::test]
+async fn a_record_without_cid_is_indexed() {
+    let mut stage = Stage::on(On::Sqlite).await;
+    let alice = stage.net.add_account("alice");
+    stage.start_and_subscribe().await;
+    let record = records::tag(&alice, "web", "v1", &ids::digest(b"1"), ids::now_us());
+    let frame = commit(&alice, ids::now_us(), "create", "web_v1", &record.to_string());
+    stage.net.jetstream(0).send_raw(Raw::Text(frame));
+    stage.becomes_the_fold_and(&[said(&alice, "web_v1", None, record)]).await;
+    stage.stop().await;
+}
+
+/// jetstream-legacy#36: with a dictionary of one's own, compressed frames can be read by nobody else, and were skipped
+/// without a word. This version asks for none, so a dictionary is a mistake to be told at the start.
+#[tokio::test]
+async fn a_compression_dictionary_is_refused_at_the_start() {
+    let network = processes::Network::start(On::Sqlite).await;
+    let mut instance = network.instance(&[("ATCR__JETSTREAM__ZSTD_DICTIONARY", "/etc/zstd_dictionary")]);
+    assert_eq!(instance.wait_exit(Duration::from_secs(60)), Exit::Code(78));
+    let lines = instance.lines().join("\n");
+    for expected in ["jetstream.zstd_dictionary", "ATCR__JETSTREAM__ZSTD_DICTIONARY", "not supported"] {
+        assert!(lines.contains(expected), "no {expected:?} in\n{lines}");
+    }
+}
+
+/// Publishes a good event and waits until it has been read.
+async fn good_event(stage: &Stage, did: &str, number: usize) {
+    let seen = stage.metric(EVENTS, &[("kind", "commit")]);
+    let digest = ids::digest(&number.to_be_bytes());
+    let (tag, rkey) = (format!("v{number}"), format!("web_v{number}"));
+    stage.net.put(did, records::TAG, &rkey, records::tag(did, "web", &tag, &digest, ids::now_us()));
+    stage.saves_the_newest_position().await;
+    assert!(stage.metric(EVENTS, &[("kind", "commit")]) > seen);
+}
+
+fn said(did: &str, rkey: &str, cid: Option<String>, value: Value) -> Said {
+    let (did, collection, rkey) = (did.to_owned(), records::TAG.to_owned(), rkey.to_owned());
+    Said { did, collection, rkey, cid, value: Some(value) }
+}
+
+/// A commit of a tag without a cid; the record as it is, whatever it is.
+fn commit(did: &str, time_us: i64, operation: &str, rkey: &str, record: &str) -> Vec<u8> {
+    let rev = ids::tid(time_us.max(0), 0);
+    let head = json!({ "rev": rev, "operation": operation, "collection": records::TAG, "rkey": rkey });
+    let head = head.to_string();
+    let body = format!("{},\"record\":{record}}}", head.strip_suffix('}').unwrap());
+    about(did, time_us, "commit", &body)
+}
+
+fn about(did: &str, time_us: i64, kind: &str, body: &str) -> Vec<u8> {
+    format!(r#"{{"did":"{did}","time_us":{time_us},"kind":"{kind}","{kind}":{body}}}"#).into_bytes()
+}
