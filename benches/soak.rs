@@ -34,8 +34,9 @@ use leased_actors::lease::timing::Timing;
 use leased_actors::supervisor::{self, Setup, Supervision};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
-use fixture::{Fixture, cursor};
+use fixture::Fixture;
 use send::{Sender, Sent};
 use stopwatch::{Cost, Stopwatch};
 
@@ -67,7 +68,8 @@ async fn main() {
     }
     let fixture = open(&arguments).await;
     let recorder = metrics::install().unwrap();
-    let folding = tokio::spawn(metrics::fold(recorder.clone()));
+    let stop = CancellationToken::new();
+    let folding = tokio::spawn(metrics::fold(recorder.clone(), stop.clone()));
     let sender = Sender::spawn(count).await;
     println!("{count} events into {:?}; the server is another process", fixture.database.backend());
 
@@ -75,7 +77,8 @@ async fn main() {
     let samples = watch(&fixture, &recorder, sender, count).await;
     supervision.shut_down();
     let report = supervision.ended().await.unwrap();
-    folding.abort();
+    stop.cancel();
+    folding.await.unwrap();
     assert!(report.is_clean(), "{report}");
     memory::assert_flat(&samples);
 }
@@ -155,8 +158,8 @@ async fn watch(fixture: &Fixture, recorder: &PrometheusHandle, sender: Sender, c
     let key = connect::Host::parse(&sender.url).unwrap().key().clone();
     let sent = sender.sent().await;
     support::eventually::eventually("the position of the last event", STUCK_AFTER, async || {
-        let position = cursor(&fixture.database, "v1", &key).await;
-        if position == Some(sent.last_us) { Ok(()) } else { Err(position) }
+        let positions = fixture.database.cursors("v1").await.unwrap();
+        if positions == [(key.to_string(), sent.last_us)] { Ok(()) } else { Err(positions) }
     })
     .await;
     row(count, count, whole.stop(), &memory::now());
