@@ -1,6 +1,6 @@
 //! The `jetstream` worker: follows the network's event stream and keeps the registry's index.
 //!
-//! An event walks: [`connect`] -> [`decode`] -> [`project`] -> [`write`]. Beside the stream, [`resolve`] asks who the
+//! An event walks: [`connect`] -> [`decode`] -> [`project`] -> [`mod@write`]. Beside the stream, [`resolve`] asks who the
 //! authors are. The stream never waits for it.
 
 pub mod connect;

@@ -13,6 +13,7 @@ pub mod fenced;
 mod last_failure;
 pub mod leases;
 mod migrate;
+mod operators;
 mod postgres;
 mod queries;
 mod session;
@@ -31,6 +32,7 @@ use crate::atproto::Did;
 pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
 pub use leases::SqlLeases;
+pub use operators::{InstanceView, LeaseEvent};
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 

@@ -98,6 +98,8 @@ pub struct Ask {
     /// An instance whose beacon the caller has seen gone. If the store finds it gone too, it is declared dead in the
     /// claim's own transaction: one commit from the crash to the new term.
     pub beaconless: Option<Incarnation>,
+    /// An operator wished for an instance to have it: with this claim the wish is over, fulfilled or not.
+    pub ends_wish: bool,
 }
 
 /// What a store tells without being asked. News may be lost and may come twice: beside it, everything is looked at

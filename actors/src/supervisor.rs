@@ -1,4 +1,4 @@
-//! The actor with a slot per lease. It takes events from its mailbox, lets the pure [`Instance`] decide, and carries
+//! The actor with a slot per lease. It takes events from its mailbox, lets the pure `Instance` decide, and carries
 //! the commands out. Its handlers never await the store: they start the work and take its answer as a message.
 
 mod actor;
@@ -75,7 +75,7 @@ pub struct Snapshot {
 pub struct Standing {
     /// The lease.
     pub name: LeaseName,
-    /// One of [`Slot::STATES`].
+    /// One of `Slot::STATES`.
     pub state: &'static str,
     /// The epoch of the term that this instance has.
     pub epoch: Option<Epoch>,

@@ -75,7 +75,7 @@ async fn claim(store: &Store, me: Incarnation) -> Option<Claim> {
 }
 
 fn ask(me: Incarnation) -> Ask {
-    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None }
+    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None, ends_wish: false }
 }
 
 async fn term(store: &Store, me: Incarnation) -> TermId {

@@ -1,7 +1,7 @@
 //! What an application writes, and the actor that runs one of them for one term.
 //!
 //! The worker's body is a plain task with a token; the actor is a thin shell around it. It never awaits the body: the
-//! supervisor learns of the body's end, and only of its real end, through [`Body::finished`].
+//! supervisor learns of the body's end, and only of its real end, through its `finished` token.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -42,10 +42,44 @@ impl SqlLeases {
         let rows = self
             .run(None, "list instances".to_owned(), async |s: &mut Session| lease_instances::living(s).await);
         let peer = |(incarnation, renew_seq, ttl_us): (String, i64, i64)| {
-            Ok(Peer { incarnation: stored(&incarnation)?, renew_seq, ttl: duration(ttl_us) })
+            Ok(Peer { incarnation: stored(&incarnation)?, renew_seq, ttl: duration(ttl_us), up: true })
         };
         let peers: Result<_, String> = rows.await?.into_iter().map(peer).collect();
         peers.map_err(|reason| StoreError { operation: "list instances".to_owned(), reason })
+    }
+
+    /// Reads for people.
+    pub(super) async fn read<R, F>(&self, operation: &str, work: F) -> Result<R, StoreError>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
+            + Work<&'r mut Session, QueryResult<R>, Running: Send>
+            + Send
+            + 'static,
+        R: Send + 'static,
+    {
+        self.run(None, operation.to_owned(), work).await
+    }
+
+    /// Writes an operator's wish; if it changed something, every instance is told to look.
+    pub(super) async fn wish<F>(&self, operation: String, work: F) -> Result<bool, StoreError>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<bool>
+            + Work<&'r mut Session, QueryResult<bool>, Running: Send>
+            + Send
+            + 'static,
+    {
+        let wished = self.transact(None, operation, async move |session: &mut Session| {
+            let changed = work(session).await?;
+            if changed {
+                beacons::tell(session, "wish".to_owned()).await?;
+            }
+            Ok(changed)
+        });
+        let changed = wished.await?;
+        if changed && let Store::Sqlite { beacons, .. } = self.database.store() {
+            beacons.touch();
+        }
+        Ok(changed)
     }
 
     /// Runs `work` with commits that wait for the disk.
@@ -306,7 +340,7 @@ fn reason(death: Option<&str>, released: bool) -> &'static str {
 
 fn heartbeat(rows: Vec<leases::WorldRow>) -> Result<Heartbeat, String> {
     let mut heartbeat = Heartbeat::default();
-    for (is_lease, id, holder, number, alive, paused, time_us, failures) in rows {
+    for (is_lease, id, holder, number, alive, paused, time_us, failures, desired) in rows {
         if is_lease {
             heartbeat.leases.push(LeaseRow {
                 name: stored(&id)?,
@@ -314,6 +348,7 @@ fn heartbeat(rows: Vec<leases::WorldRow>) -> Result<Heartbeat, String> {
                 holder: holder.as_deref().map(stored).transpose()?,
                 holder_alive: alive,
                 paused,
+                desired: desired.as_deref().map(stored).transpose()?,
                 cool_down: duration(time_us),
                 failures: u32::try_from(failures).unwrap_or(u32::MAX),
             });
@@ -322,6 +357,7 @@ fn heartbeat(rows: Vec<leases::WorldRow>) -> Result<Heartbeat, String> {
                 incarnation: stored(&id)?,
                 renew_seq: number,
                 ttl: duration(time_us),
+                up: alive,
             });
         }
     }
@@ -356,7 +392,7 @@ fn view((lease, holder): lease_list::ListRow) -> Result<LeaseView, String> {
     })
 }
 
-fn stored<T: std::str::FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
+pub(super) fn stored<T: std::str::FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| format!("a stored {}", error.to_string()))
 }
 

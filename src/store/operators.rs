@@ -63,7 +63,9 @@ impl SqlLeases {
     pub async fn history(&self, name: Option<&LeaseName>, limit: u32) -> Result<Vec<LeaseEvent>, StoreError> {
         let (operation, name) = ("read the history of leases", name.cloned());
         let rows = self
-            .read(operation, async move |s: &mut Session| lease_wishes::history(s, name.as_ref(), limit).await)
+            .read(operation, async move |s: &mut Session| {
+                lease_wishes::history(s, name.as_ref(), limit).await
+            })
             .await?;
         let event = |(at_us, name, epoch, incarnation, label, what): lease_wishes::EventRow| {
             let at = chrono::DateTime::from_timestamp_micros(at_us).ok_or("a time out of range")?;
@@ -86,7 +88,8 @@ impl SqlLeases {
     /// If the database does not answer.
     pub async fn set_paused(&self, name: &LeaseName, paused: bool) -> Result<bool, StoreError> {
         let (operation, name) = (format!("pause {name}"), name.clone());
-        self.write(operation, async move |s: &mut Session| lease_wishes::set_paused(s, &name, paused).await).await
+        self.wish(operation, async move |s: &mut Session| lease_wishes::set_paused(s, &name, paused).await)
+            .await
     }
 
     /// Wishes that `to` runs `name`. False: there is no such lease.
@@ -95,7 +98,7 @@ impl SqlLeases {
     /// If the database does not answer.
     pub async fn set_desired(&self, name: &LeaseName, to: Incarnation) -> Result<bool, StoreError> {
         let (operation, name) = (format!("move {name}"), name.clone());
-        self.write(operation, async move |s: &mut Session| lease_wishes::set_desired(s, &name, to).await).await
+        self.wish(operation, async move |s: &mut Session| lease_wishes::set_desired(s, &name, to).await).await
     }
 
     /// Wishes that an instance gives its leases up and takes none, or lifts that. False: it is dead, or there is none.
@@ -104,6 +107,7 @@ impl SqlLeases {
     /// If the database does not answer.
     pub async fn set_draining(&self, who: Incarnation, draining: bool) -> Result<bool, StoreError> {
         let operation = format!("drain {who}");
-        self.write(operation, async move |s: &mut Session| lease_wishes::set_draining(s, who, draining).await).await
+        self.wish(operation, async move |s: &mut Session| lease_wishes::set_draining(s, who, draining).await)
+            .await
     }
 }

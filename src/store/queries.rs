@@ -6,6 +6,7 @@ pub(super) mod fence;
 pub(super) mod hold_records;
 pub(super) mod lease_instances;
 pub(super) mod lease_list;
+pub(super) mod lease_wishes;
 pub(super) mod leases;
 pub(super) mod manifests;
 pub(super) mod records;

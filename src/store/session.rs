@@ -50,7 +50,7 @@ impl DerefMut for PostgresSession {
     }
 }
 
-/// An async function whose future may move between threads: what [`Session::transaction`] and a fenced transaction
+/// An async function whose future may move between threads: what `Session::transaction` and a fenced transaction
 /// run. Every such function is one; nobody implements it.
 ///
 /// The language cannot say yet that the future of an `AsyncFnOnce` is `Send`.

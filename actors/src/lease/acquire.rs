@@ -73,7 +73,8 @@ fn claim(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> V
         Effects::External => view.timing.grace,
         Effects::Fenced => Duration::ZERO,
     };
-    vec![Command::Claim(Ask { name: slot.name.clone(), me, grace, beaconless })]
+    let ends_wish = slot.desired.is_some();
+    vec![Command::Claim(Ask { name: slot.name.clone(), me, grace, beaconless, ends_wish })]
 }
 
 /// The store answered a claim. The answer gives no trust: without it, the next renewal's list is the truth.

@@ -2,7 +2,7 @@
 
 use super::Collection;
 use super::RecordError::{self, BadField, MissingField, WrongKey};
-use super::fields::Fields;
+use super::fields::{Fields, fits};
 use super::manifest::REPOSITORY_LEN_MAX;
 use crate::atproto::did::Did;
 use crate::atproto::times::Micros;
@@ -113,7 +113,8 @@ fn page_address(fields: &Fields<'_>) -> Option<(Did, String)> {
     let (collection, repository) = path.split_once('/')?;
     let names_page = collection == Collection::Page.nsid();
     let valid = names_page && (1..=PAGE_REPOSITORY_LEN_MAX).contains(&repository.len());
-    Some((Did::parse(did).ok()?, valid.then(|| repository.to_owned())?))
+    let did = Did::parse(did).ok().filter(fits)?;
+    Some((did, valid.then(|| repository.to_owned())?))
 }
 
 /// There is one of these in a repository, and its key says so.

@@ -22,7 +22,11 @@ pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Re
     tell(&format!("{} takes no leases any more", named(&who)));
     fulfilled(leases, "its leases have not all left", move |all| {
         let left: Vec<_> = all.iter().filter(|lease| holds(lease, who.incarnation)).collect();
-        if left.is_empty() { Ok("it has none".to_owned()) } else { Err(format!("{} still there", left.len())) }
+        if left.is_empty() {
+            Ok("it has none".to_owned())
+        } else {
+            Err(format!("{} still there", left.len()))
+        }
     })
     .await
 }
@@ -82,7 +86,10 @@ async fn find(leases: &SqlLeases, instance: &str) -> Result<InstanceView, Refusa
         (Some(only), true) => Ok(only),
         (Some(_), false) => {
             let ids: Vec<_> = all.iter().filter(means).map(named).collect();
-            Err(Refusal::failed(format!("{instance:?} means several: {}; say more of the incarnation", ids.join(", "))))
+            Err(Refusal::failed(format!(
+                "{instance:?} means several: {}; say more of the incarnation",
+                ids.join(", ")
+            )))
         }
         (None, _) => {
             let ids: Vec<_> = all.iter().map(named).collect();

@@ -7,7 +7,7 @@ use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 use leased_actors::lease::{Incarnation, ProcessId};
 
-use super::leases::{self, WorldColumns, WorldRow};
+use super::leases::{self, WISHED, WorldColumns, WorldRow};
 use crate::store::session::Session;
 use crate::store::statement::Statement;
 
@@ -89,13 +89,13 @@ pub(in crate::store) async fn renew(session: &mut Session, me: Incarnation) -> Q
              AND (i.beacon_key IS NULL OR EXISTS ({LOCK} AND k.pid = pg_backend_pid()))
              RETURNING i.process)
          SELECT TRUE, l.name, l.holder, l.epoch, h.incarnation IS NOT NULL, COALESCE(w.paused, FALSE),
-                COALESCE(GREATEST(0, c.until - {{now_us}}), 0), COALESCE(c.failures, 0), NULL::BIGINT
+                COALESCE(GREATEST(0, c.until - {{now_us}}), 0), COALESCE(c.failures, 0), {WISHED}, NULL::BIGINT
          FROM me CROSS JOIN lease l
          LEFT JOIN lease_instance h ON h.incarnation = l.holder AND h.state <> 'dead'
          LEFT JOIN lease_wish w ON w.name = l.name
          LEFT JOIN lease_cooldown c ON c.name = l.name AND c.process = me.process
          UNION ALL
-         SELECT FALSE, p.incarnation, NULL, p.renew_seq, TRUE, FALSE, p.ttl_us, 0, p.beacon_key
+         SELECT FALSE, p.incarnation, NULL, p.renew_seq, p.state = 'up', FALSE, p.ttl_us, 0, NULL, p.beacon_key
          FROM me CROSS JOIN lease_instance p WHERE p.state <> 'dead'"
     );
     let renew = Statement::new(&renew).bind(me.to_string());

@@ -83,6 +83,7 @@ pub(in crate::store) async fn set_draining(
     draining: bool,
 ) -> QueryResult<bool> {
     let state = if draining { "draining" } else { "up" };
-    let update = Statement::new("UPDATE lease_instance SET state = ? WHERE incarnation = ? AND state <> 'dead'");
+    let update =
+        Statement::new("UPDATE lease_instance SET state = ? WHERE incarnation = ? AND state <> 'dead'");
     Ok(session.execute(update.bind(state).bind(who.to_string())).await? == 1)
 }

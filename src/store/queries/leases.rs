@@ -6,13 +6,21 @@ use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 use leased_actors::lease::{Ask, Incarnation, LeaseName, Release, TermId};
 
+use super::lease_wishes;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
 /// A row of [`world`]: whether it is a lease or a peer; name or incarnation; holder; epoch or `renew_seq`; whether the
-/// holder is alive; paused; cool-down or TTL (microseconds); failures.
-pub(in crate::store) type WorldRow = (bool, String, Option<String>, i64, bool, bool, i64, i64);
-pub(in crate::store) type WorldColumns = (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt);
+/// holder is alive, or the peer takes leases; paused; cool-down or TTL (microseconds); failures; who is wished for, if
+/// it takes leases.
+pub(in crate::store) type WorldRow =
+    (bool, String, Option<String>, i64, bool, bool, i64, i64, Option<String>);
+pub(in crate::store) type WorldColumns =
+    (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt, Nullable<Text>);
+
+/// The last column of [`WorldRow`], of the wish `w`.
+pub(in crate::store) const WISHED: &str =
+    "(SELECT d.incarnation FROM lease_instance d WHERE d.incarnation = w.desired_holder AND d.state = 'up')";
 
 /// A row for each of `names` that has none.
 pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[LeaseName]) -> QueryResult<()> {
@@ -28,19 +36,19 @@ pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[Lea
 
 /// Every lease as `me` sees it, and every incarnation that is not dead: one statement, however many there are.
 pub(in crate::store) async fn world(session: &mut Session, me: Incarnation) -> QueryResult<Vec<WorldRow>> {
-    let select = Statement::new(
+    let select = format!(
         "SELECT TRUE, l.name, l.holder, l.epoch, h.incarnation IS NOT NULL, COALESCE(w.paused, FALSE),
-                COALESCE({greatest}(0, c.until - {now_us}), 0), COALESCE(c.failures, 0)
+                COALESCE({{greatest}}(0, c.until - {{now_us}}), 0), COALESCE(c.failures, 0), {WISHED}
          FROM lease l
          LEFT JOIN lease_instance h ON h.incarnation = l.holder AND h.state <> 'dead'
          LEFT JOIN lease_wish w ON w.name = l.name
          LEFT JOIN lease_instance m ON m.incarnation = ?
          LEFT JOIN lease_cooldown c ON c.name = l.name AND c.process = m.process
          UNION ALL
-         SELECT FALSE, incarnation, NULL, renew_seq, TRUE, FALSE, ttl_us, 0
-         FROM lease_instance WHERE state <> 'dead'",
+         SELECT FALSE, incarnation, NULL, renew_seq, state = 'up', FALSE, ttl_us, 0, NULL
+         FROM lease_instance WHERE state <> 'dead'"
     );
-    session.load::<WorldColumns, WorldRow>(select.bind(me.to_string())).await
+    session.load::<WorldColumns, WorldRow>(Statement::new(&select).bind(me.to_string())).await
 }
 
 /// The leases that nobody living has and nobody paused.
@@ -83,6 +91,9 @@ pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> Query
     let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
     if let Some((epoch, ..)) = &acquired {
         note(session, &ask.name, *epoch, ask.me, "acquired").await?;
+        if ask.ends_wish {
+            lease_wishes::clear_desired(session, &ask.name).await?;
+        }
     }
     Ok(acquired)
 }

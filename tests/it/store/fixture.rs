@@ -64,7 +64,7 @@ impl Fixture {
         Self::open(Postgres::shared().fresh_database().await, None).await
     }
 
-    async fn open(url: String, directory: Option<TempDir>) -> Self {
+    pub(crate) async fn open(url: String, directory: Option<TempDir>) -> Self {
         let options = Options {
             url,
             direct_url: None,

@@ -90,7 +90,7 @@ impl Stage {
 }
 
 fn claim(me: Incarnation) -> Command {
-    Command::Claim(Ask { name: name(), me, grace: Duration::ZERO, beaconless: None })
+    Command::Claim(Ask { name: name(), me, grace: Duration::ZERO, beaconless: None, ends_wish: false })
 }
 
 fn after() -> HandOver {
