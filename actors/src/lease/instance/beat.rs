@@ -11,7 +11,7 @@ use crate::lease::{
 
 /// The shortest pause before a failed renewal or registration is sent again: below it, a database that refuses at once
 /// would be asked without pause; above R/2, one failure would cost a renewal.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// The shortest pause between two renewals, however many news there are. At half, a hundred leases that move cost a
 /// hundred renewals in two seconds; at double, what is not in the news is seen that much later.

@@ -1,8 +1,11 @@
 //! The phases, event by event, on a clock that stands still until it is moved.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
+use super::beat::TRY_AGAIN;
 use super::*;
-use crate::lease::{Ask, Epoch, HandOver, LeaseRow, Peer, Release};
+use crate::lease::{Ask, Epoch, HandOver, Heartbeat, LeaseRow, Peer, Release};
 use crate::restart::Intensity;
 
 const TIMING: Timing = Timing::POSTGRES;
@@ -289,4 +292,102 @@ fn a_failed_renewal_is_sent_again_without_haste_and_without_sleep() {
     assert_eq!(stage.instance.due(), Some(stage.now + TRY_AGAIN));
     stage.later(100);
     assert_eq!(stage.hears(Event::Tick), [Command::Renew(stage.me)]);
+}
+
+#[test]
+fn a_lease_that_came_free_is_asked_for_without_a_renewal_in_between() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(Some(Incarnation::new()), 6));
+    stage.later(1);
+    assert_eq!(stage.hears(Event::News(stage.me, News::Freed(name()))), [claim(stage.me)]);
+    assert_eq!(stage.hears(Event::News(stage.me, News::Freed(name()))), [], "once is enough");
+}
+
+#[test]
+fn a_lost_beacon_is_answered_by_a_claim_of_what_it_had_and_else_by_burying_it() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    let (holder, other) = (Incarnation::new(), Incarnation::new());
+    stage.renews(row(Some(holder), 6));
+    assert_eq!(stage.hears(Event::News(stage.me, News::Beaconless(other))), [Command::Bury(stage.me)]);
+    let commands = stage.hears(Event::News(stage.me, News::Beaconless(holder)));
+    assert!(matches!(&commands[..], [Command::Claim(ask)] if ask.beaconless == Some(holder)), "{commands:?}");
+}
+
+#[test]
+fn only_an_external_workers_claim_asks_for_the_grace() {
+    for (effects, grace) in [(Effects::Fenced, Duration::ZERO), (Effects::External, TIMING.grace)] {
+        let mut stage = Stage::registered(effects);
+        let commands = stage.renews(row(None, 6));
+        assert!(matches!(commands.last(), Some(Command::Claim(ask)) if ask.grace == grace), "{commands:?}");
+    }
+}
+
+#[test]
+fn news_for_an_earlier_incarnation_are_not_heard() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(Some(Incarnation::new()), 6));
+    assert_eq!(stage.hears(Event::News(Incarnation::new(), News::Freed(name()))), []);
+}
+
+#[test]
+fn a_flock_of_news_costs_one_renewal() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(Some(Incarnation::new()), 6));
+    for _ in 0..100 {
+        assert_eq!(stage.hears(Event::News(stage.me, News::Look)), []);
+    }
+    stage.later(50);
+    assert_eq!(stage.hears(Event::Tick), [Command::Renew(stage.me)]);
+    assert_eq!(stage.hears(Event::News(stage.me, News::Look)), []);
+}
+
+#[test]
+fn instances_without_a_beacon_are_looked_for_at_each_poll() {
+    let mut stage = Stage::registered(Effects::Fenced);
+    stage.renews(row(Some(Incarnation::new()), 6));
+    stage.later(1_000);
+    assert!(stage.hears(Event::Tick).contains(&Command::Bury(stage.me)));
+    stage.later(1_000);
+    assert!(!stage.hears(Event::Tick).contains(&Command::Bury(stage.me)), "one at a time");
+    stage.hears(Event::Buried(Ok(vec![])));
+    stage.renews(row(Some(Incarnation::new()), 6));
+    stage.later(1_000);
+    assert!(stage.hears(Event::Tick).contains(&Command::Bury(stage.me)));
+}
+
+#[test]
+fn one_that_an_operator_drains_gives_back_what_it_has_and_asks_for_nothing() {
+    let mut stage = Stage::running(Effects::Fenced);
+    let drained = |stage: &Stage, row: LeaseRow| Heartbeat {
+        leases: vec![row],
+        peers: vec![Peer { up: false, ..stage.own() }],
+    };
+    let world = drained(&stage, row(Some(stage.me), 7));
+    let commands = stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world))));
+    assert!(is_stop(commands.last().unwrap(), false), "{commands:?}");
+    stage.hears(Event::Ended(stage.term(7)));
+    stage.hears(Event::Released(stage.term(7), Ok(true)));
+    stage.later(1);
+    let world = drained(&stage, row(None, 7));
+    stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world))));
+    assert_eq!(stage.phase(), &Phase::Standby);
+}
+
+#[test]
+fn a_lease_that_shall_go_elsewhere_is_given_back_and_left_to_the_other_for_a_while() {
+    let mut stage = Stage::running(Effects::Fenced);
+    let other = Some(Incarnation::new());
+    let commands = stage.renews(LeaseRow { desired: other, ..row(Some(stage.me), 7) });
+    assert!(is_stop(commands.last().unwrap(), false), "{commands:?}");
+    stage.hears(Event::Ended(stage.term(7)));
+    stage.hears(Event::Released(stage.term(7), Ok(true)));
+    stage.later(1);
+    stage.renews(LeaseRow { desired: other, ..row(None, 7) });
+    assert!(matches!(stage.phase(), Phase::Deferring { .. }), "{:?}", stage.phase());
+    stage.later(1_900);
+    stage.renews(LeaseRow { desired: other, ..row(None, 7) });
+    stage.later(100);
+    let commands = stage.hears(Event::Tick);
+    let asked = |c: &Command| matches!(c, Command::Claim(ask) if ask.ends_wish);
+    assert!(commands.iter().any(asked), "nobody came for it: {commands:?}");
 }
