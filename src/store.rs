@@ -87,7 +87,7 @@ enum Store {
         sessions: postgres::Sessions,
         work: Pool<AsyncPgConnection>,
         leases: Pool<AsyncPgConnection>,
-        beacons: Beacons,
+        beacons: Box<Beacons>,
     },
     Sqlite {
         path: PathBuf,
@@ -189,7 +189,7 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
     Ok(Store::Postgres {
         work: sessions.pool(options.max_connections, options.stop_within, failure),
         leases: direct.pool(1, options.renew_timeout / 2, failure),
-        beacons: Beacons::new(direct.clone(), options.renew_timeout),
+        beacons: Box::new(Beacons::new(direct.clone(), options.renew_timeout)),
         sessions: direct,
     })
 }
