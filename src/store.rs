@@ -88,7 +88,7 @@ enum Store {
         sessions: postgres::Sessions,
         work: Pool<AsyncPgConnection>,
         leases: Pool<AsyncPgConnection>,
-        beacons: beacon::postgres::Beacons,
+        beacons: Box<beacon::postgres::Beacons>,
     },
     Sqlite {
         place: Arc<Place>,
@@ -203,7 +203,7 @@ fn open_postgres(options: &Options, failure: &LastFailure) -> Result<Store, Open
     Ok(Store::Postgres {
         work: sessions.pool(options.max_connections, options.stop_within, failure),
         leases: direct.pool(1, options.renew_timeout / 2, failure),
-        beacons: beacon::postgres::Beacons::new(direct.clone(), options.renew_timeout),
+        beacons: Box::new(beacon::postgres::Beacons::new(direct.clone(), options.renew_timeout)),
         sessions: direct,
     })
 }

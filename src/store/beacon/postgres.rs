@@ -2,35 +2,27 @@
 //!
 //! Every statement of the incarnation goes through that session, one at a time, so that each reply proves the session.
 //! Beside it two connections only watch: [`listen`] hears what others tell, [`ring`] waits for the end of the next
-//! instance's beacon. Both end with the incarnation.
+//! instance's beacon. All end with the incarnation, which [`own`] keeps together.
 
 mod listen;
+mod own;
 mod ring;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use diesel::QueryResult;
-use leased_actors::lease::{Incarnation, LeaseName, News, ProcessId, Registration};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use leased_actors::lease::{Incarnation, LeaseName, News, Registration};
+use tokio::time::timeout;
 
 use super::Mark;
-use crate::store::postgres::Sessions;
+use crate::store::postgres::{READ_ONLY, Sessions};
 use crate::store::queries::beacons::{self, Beaconless, BeatRow};
 use crate::store::queries::leases::WorldRow;
 use crate::store::queries::{lease_instances, leases};
-use crate::store::session::{PostgresSession, Session, Work};
+use crate::store::session::{PostgresSession, Session};
 
-/// News that wait to be read. More are lost, which they may be: whoever is so far behind looks at everything anyway.
-const NEWS_MAX: usize = 64;
-
-/// Without a beacon nothing is told either, so the rows are looked at. At half of it the statements of an idle instance
-/// pass 8 a second; at double, a release is noticed half a second late.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+use own::Beacon;
 
 /// Pauses between attempts to reach a server that is away: from here, doubling.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -55,20 +47,6 @@ pub(in crate::store) struct Beacons {
     lit: Mutex<BTreeMap<Incarnation, Arc<Beacon>>>,
 }
 
-/// One incarnation's session, with what watches the others for it.
-pub(in crate::store) struct Beacon {
-    process: ProcessId,
-    /// None: TTL only.
-    key: Option<i64>,
-    limit: Duration,
-    session: tokio::sync::Mutex<Option<Session>>,
-    lost: AtomicBool,
-    /// Who else has a beacon, as the last renewal showed it.
-    peers: watch::Sender<Vec<ring::Lit>>,
-    news: tokio::sync::Mutex<mpsc::Receiver<News>>,
-    watchers: Mutex<JoinSet<()>>,
-}
-
 impl Beacons {
     pub(in crate::store) fn new(sessions: Sessions, limit: Duration) -> Self {
         Self { sessions, limit, ttl_only: OnceLock::new(), lit: Mutex::default() }
@@ -91,10 +69,10 @@ impl Beacons {
             leases::insert_missing(session, &names).await
         });
         inserted.await.map_err(|error| error.to_string())?;
-        let beacon = Arc::new(self.watched(me, session, taken));
+        let beacon = Arc::new(Beacon::new(&self.sessions, self.limit, me, session, taken));
         let mut lit = self.lit();
         lit.retain(|_, old| {
-            let stays = old.process != me.process;
+            let stays = old.process() != me.process;
             if !stays {
                 old.put_out();
             }
@@ -141,14 +119,7 @@ impl Beacons {
     /// Waits for news. Cancel-safe.
     pub(in crate::store) async fn news(&self, me: Incarnation) -> News {
         let Ok(beacon) = self.of(me) else { return std::future::pending().await };
-        if beacon.key.is_none() {
-            sleep(LOOK_EVERY).await;
-            return News::Look;
-        }
-        match beacon.news.lock().await.recv().await {
-            Some(news) => news,
-            None => std::future::pending().await,
-        }
+        beacon.news().await
     }
 
     async fn connect(&self) -> Result<Session, String> {
@@ -162,7 +133,7 @@ impl Beacons {
         let server = beacons::server(session).await.map_err(failed)?;
         let server = server.ok_or("the server did not say what it is")?;
         if server.read_only {
-            return Err(super::super::postgres::READ_ONLY.to_owned());
+            return Err(READ_ONLY.to_owned());
         }
         if !server.shows_locks {
             self.go_without(HIDDEN);
@@ -181,26 +152,6 @@ impl Beacons {
         Ok(None)
     }
 
-    fn watched(&self, me: &Registration, session: Session, taken: Option<(i64, i64)>) -> Beacon {
-        let (news, heard) = mpsc::channel(NEWS_MAX);
-        let (peers, seen) = watch::channel(Vec::new());
-        let mut watchers = JoinSet::new();
-        if let Some((_, pid)) = taken {
-            watchers.spawn(listen::listen(self.sessions.unhurried(), pid, news.clone()));
-            watchers.spawn(ring::watch(self.sessions.unhurried(), me.incarnation, seen, news));
-        }
-        Beacon {
-            process: me.process,
-            key: taken.map(|(key, _)| key),
-            limit: self.limit,
-            session: tokio::sync::Mutex::new(Some(session)),
-            lost: AtomicBool::new(false),
-            peers,
-            news: tokio::sync::Mutex::new(heard),
-            watchers: Mutex::new(watchers),
-        }
-    }
-
     /// After a renewal that raised nothing: if the row lives, it is the lock that was not there.
     async fn examine(&self, me: Incarnation, beacon: &Arc<Beacon>) {
         let look = async move |session: &mut Session| lease_instances::lives(session, me).await;
@@ -217,63 +168,5 @@ impl Beacons {
 
     fn lit(&self) -> MutexGuard<'_, BTreeMap<Incarnation, Arc<Beacon>>> {
         self.lit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Beacon {
-    /// Whether others can see this beacon, and it theirs.
-    pub(in crate::store) fn shines(&self) -> bool {
-        self.key.is_some()
-    }
-
-    pub(in crate::store) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
-    }
-
-    /// Runs `work` on the session, in its turn. A session that breaks is lost for good; so is one that does not answer
-    /// in twice the limit, as its server hangs while its lock does not end.
-    pub(in crate::store) async fn run<R, F>(self: Arc<Self>, work: F) -> Result<R, String>
-    where
-        for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
-            + Work<&'r mut Session, QueryResult<R>, Running: Send>
-            + Send,
-    {
-        let mut place = self.session.lock().await;
-        let session = place.as_mut().ok_or(LOST)?;
-        let reason = match timeout(self.limit * 2, work(session)).await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if !session.is_broken() => return Err(error.to_string()),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer in {:?}", self.limit * 2),
-        };
-        *place = None;
-        self.lost.store(true, Ordering::Release);
-        tracing::warn!(reason, "this instance's database session is lost, and its beacon with it");
-        Err(reason)
-    }
-
-    /// Keeps what a renewal shows of other beacons, for the ring.
-    fn see(&self, me: Incarnation, rows: Vec<BeatRow>) -> Vec<WorldRow> {
-        let lit = |((is_lease, id, ..), key): &BeatRow| {
-            let who = id.parse().ok().filter(|who| !is_lease && *who != me)?;
-            Some(ring::Lit { who, key: (*key)? })
-        };
-        let mut peers: Vec<_> = rows.iter().filter_map(lit).collect();
-        peers.sort_unstable();
-        self.peers.send_if_modified(|old| {
-            let moved = *old != peers;
-            *old = peers;
-            moved
-        });
-        rows.into_iter().map(|(row, _)| row).collect()
-    }
-
-    /// Ends what watches, and closes the session unless a statement is under way, which is bounded and does it then.
-    fn put_out(&self) {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
-        self.lost.store(true, Ordering::Release);
-        if let Ok(mut session) = self.session.try_lock() {
-            *session = None;
-        }
     }
 }

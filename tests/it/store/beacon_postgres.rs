@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atcr_workers::store::{Database, OpenError, Options, SqlLeases};
 use leased_actors::lease::{Ask, Claim, Incarnation, LeaseStore, News, Registration, Release, Renewal};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
 use super::fixture::{Fixture, ask, name, registration};
@@ -224,6 +225,29 @@ async fn without_a_lock_to_show_an_instance_goes_on_with_the_ttl_only() {
     a.lose_session(&fixture).await;
     assert_eq!(b.leases.bury(b.me()).await.unwrap(), [], "judged by locks that it does not trust");
     assert!(b.renew().await);
+}
+
+/// The lock of a backend that hangs stays; its instance must not wait for it for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_whose_backend_hangs_registers_anew() {
+    let fixture = Fixture::postgres().await;
+    let options = Options { renew_timeout: Duration::from_secs(2), ..fixture.options.clone() };
+    let mut a = Instance::join(&options).await;
+    a.claim(0, None).await.unwrap();
+    let query =
+        "SELECT k.pid::TEXT FROM pg_locks k WHERE k.mode = 'ExclusiveLock' AND k.locktype = 'advisory'
+                 AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let backend = Pid::from_raw(fixture.lines(query).await[0].parse().unwrap()).unwrap();
+    kill_process(backend, Signal::STOP).unwrap();
+    eventually("the session is given up", SOON, async || match a.leases.renew(a.me()).await {
+        Ok(Renewal::Dead) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    a.again().await;
+    let claim = a.claim(30, None).await;
+    kill_process(backend, Signal::CONT).unwrap();
+    assert_eq!(claim.unwrap().wait, Duration::ZERO);
 }
 
 /// On a hot standby advisory locks succeed.
