@@ -168,7 +168,7 @@ pub(crate) fn name() -> LeaseName {
 
 /// A claim of `work` by somebody whose worker is fenced.
 pub(crate) fn ask(me: Incarnation) -> Ask {
-    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None }
+    Ask { name: name(), me, grace: Duration::ZERO, beaconless: None, ends_wish: false }
 }
 
 pub(crate) fn registration() -> Registration {
