@@ -5,6 +5,7 @@ mod commands;
 mod exits;
 mod life;
 mod nothing_lost;
+mod operators;
 mod order;
 mod outage;
 mod peers;

@@ -86,7 +86,13 @@ impl Stage {
             database.migrate().await.unwrap();
             let (leases, me) = (SqlLeases::new(database.clone()), registration("order"));
             leases.register(&me, &[name()]).await.unwrap();
-            let ask = Ask { name: name(), me: me.incarnation, grace: Duration::ZERO, beaconless: None, ends_wish: false };
+            let ask = Ask {
+                name: name(),
+                me: me.incarnation,
+                grace: Duration::ZERO,
+                beaconless: None,
+                ends_wish: false,
+            };
             let claim = leases.claim(&ask).await.unwrap().unwrap();
             let clock = Clock::boottime();
             let trust = Trust::none(clock.clone());
