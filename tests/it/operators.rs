@@ -38,7 +38,7 @@ async fn a_drained_instance_loses_its_lease_and_takes_none_until_it_is_undrained
     assert!(said.contains("takes no leases any more") && said.contains("it has none"), "{said}");
     until_in(&instances[1 - worker], "running");
     // The only other one leaves, and the lease stays free: until the drained one may take it.
-    let other = instances.remove(1 - worker);
+    let mut other = instances.remove(1 - worker);
     other.signal(Signal::TERM);
     assert_eq!(other.wait_exit(PATIENCE), Exit::Code(0));
     until_standby(&instances[0]);
@@ -72,7 +72,7 @@ async fn a_paused_lease_runs_nowhere_until_it_is_resumed(kind: Kind) {
 }
 
 async fn the_history_tells_who_had_the_lease_and_how_it_ended(kind: Kind) {
-    let (stage, instances, worker) = pair(kind).await;
+    let (stage, mut instances, worker) = pair(kind).await;
     instances[worker].signal(Signal::KILL);
     until_in(&instances[1 - worker], "running");
     instances[1 - worker].signal(Signal::TERM);

@@ -18,9 +18,9 @@ pub(in crate::store) type WorldRow =
 pub(in crate::store) type WorldColumns =
     (Bool, Text, Nullable<Text>, BigInt, Bool, Bool, BigInt, BigInt, Nullable<Text>);
 
-/// The last column of [`WorldRow`], of the wish `w`.
-pub(in crate::store) const WISHED: &str =
-    "(SELECT d.incarnation FROM lease_instance d WHERE d.incarnation = w.desired_holder AND d.state = 'up')";
+/// The last column of [`WorldRow`], of the lease `l` and the wish `w`. A wish that is fulfilled is none any more.
+pub(in crate::store) const WISHED: &str = "(SELECT d.incarnation FROM lease_instance d
+    WHERE d.incarnation = w.desired_holder AND d.state = 'up' AND d.incarnation IS DISTINCT FROM l.holder)";
 
 /// A row for each of `names` that has none.
 pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[LeaseName]) -> QueryResult<()> {
