@@ -13,6 +13,8 @@ CREATE TABLE lease_instance (
     beacon_key    BIGINT,
     beacon_device BIGINT,
     beacon_inode  BIGINT,
+    -- The server's timeline when it registered: its session does not outlive a promotion.
+    timeline      BIGINT  NOT NULL DEFAULT 0,
     stop_bound_us BIGINT  NOT NULL,
     ttl_us        BIGINT  NOT NULL,
     state         TEXT    NOT NULL DEFAULT 'up' CHECK (state IN ('up', 'draining', 'dead')),

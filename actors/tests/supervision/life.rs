@@ -8,6 +8,7 @@ use leased_actors::clock::Clock;
 use leased_actors::lease::LeaseStore;
 use leased_actors::lease::timing::Timing;
 use leased_actors::memory::MemoryStore;
+use leased_actors::supervisor::Supervision;
 
 use tokio::sync::Barrier;
 
@@ -135,4 +136,43 @@ async fn a_paused_lease_is_given_back_and_nobody_takes_it() {
     running(&supervision, "w").await;
     log.until("w started", 2).await;
     assert_eq!(log.lines(), ["w started", "w stopped", "released w", "w started"]);
+}
+
+/// camunda#7223, stork#280: one node had all the leases.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_are_spread_over_the_instances_and_taken_over_by_the_rest() {
+    const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let (memory, log) = world();
+    let mut instances = Vec::new();
+    for _ in 0..3 {
+        let workers = NAMES.map(|name| Played::new(name, Conduct::Good, &log));
+        instances.push(start(Faulty::new(&memory, &log), workers.into()).await);
+    }
+    // The first may have had all to itself for a moment: balance comes by one move at a time.
+    let even = async |instances: &[Supervision], least: usize| {
+        loop {
+            let running = |s: &Supervision| {
+                s.snapshot().borrow().leases.iter().filter(|lease| lease.state == "running").count()
+            };
+            let loads: Vec<_> = instances.iter().map(running).collect();
+            if loads.iter().sum::<usize>() == 12 && loads.iter().all(|load| *load >= least) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), even(&instances, 3))
+        .await
+        .expect("not balanced in a minute");
+    let mut gone = instances.pop().unwrap();
+    gone.shut_down();
+    gone.ended().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), even(&instances, 5))
+        .await
+        .expect("not taken over in a minute");
+    // Never two at work on one: each stop is followed by at most one start.
+    for name in NAMES {
+        let starts = log.count(&format!("{name} started"));
+        assert_eq!(log.count(&format!("{name} stopped")) + 1, starts, "{name}");
+    }
 }

@@ -42,6 +42,8 @@ pub(in crate::store) struct Beacons {
     sessions: Sessions,
     /// T.
     limit: Duration,
+    /// Set, once and with a word in the log, where the server does not tell its timeline.
+    no_timeline: OnceLock<()>,
     /// Set, once and with a word in the log, where a lock proves nothing: the TTL alone must do.
     ttl_only: OnceLock<()>,
     lit: Mutex<BTreeMap<Incarnation, Arc<Beacon>>>,
@@ -49,7 +51,13 @@ pub(in crate::store) struct Beacons {
 
 impl Beacons {
     pub(in crate::store) fn new(sessions: Sessions, limit: Duration) -> Self {
-        Self { sessions, limit, ttl_only: OnceLock::new(), lit: Mutex::default() }
+        Self {
+            sessions,
+            limit,
+            no_timeline: OnceLock::new(),
+            ttl_only: OnceLock::new(),
+            lit: Mutex::default(),
+        }
     }
 
     /// Connects, takes the lock, and inserts the row, in this order and on one session. What this process was before is
@@ -61,7 +69,8 @@ impl Beacons {
     ) -> Result<(), String> {
         let mut session = self.connect().await?;
         let taken = self.light(&mut session).await?;
-        let mark = Mark { key: taken.map(|(key, _)| key), file: None };
+        let timeline = self.timeline(&mut session).await;
+        let mark = Mark { key: taken.map(|(key, _)| key), file: None, timeline };
         let (row, names) = (me.clone(), names.to_vec());
         let inserted = session.transaction(async move |session: &mut Session| {
             beacons::bury(session, Beaconless::Before(row.process)).await?;
@@ -125,6 +134,19 @@ impl Beacons {
     async fn connect(&self) -> Result<Session, String> {
         let session = self.sessions.connect().await.map_err(|error| error.to_string())?;
         Ok(Session::Postgres(PostgresSession::Own(session)))
+    }
+
+    /// The server's timeline, or 0 if it does not say: then epochs rise by its clock alone.
+    async fn timeline(&self, session: &mut Session) -> i64 {
+        match beacons::timeline(session).await {
+            Ok(timeline) => timeline.unwrap_or_default(),
+            Err(error) => {
+                if self.no_timeline.set(()).is_ok() {
+                    tracing::warn!(%error, "the server does not tell its timeline: after a fail-over, epochs rise by its clock alone");
+                }
+                0
+            }
+        }
     }
 
     /// Takes a lock on a new key; returns the key and the backend that has it. None: locks prove nothing here.

@@ -51,6 +51,14 @@ pub(in crate::store) async fn server(session: &mut Session) -> QueryResult<Optio
     Ok(row.map(|(read_only, shows_locks)| Server { read_only, shows_locks }))
 }
 
+/// The server's timeline, from the name of the file that it writes to. None: it does not say.
+pub(in crate::store) async fn timeline(session: &mut Session) -> QueryResult<Option<i64>> {
+    let select = Statement::new(
+        "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::BIT(32)::BIGINT",
+    );
+    session.first::<BigInt, i64>(select).await
+}
+
 /// Takes the lock, for as long as the session lasts. Returns the backend's process, and whether it was free.
 pub(in crate::store) async fn take(session: &mut Session, key: i64) -> QueryResult<Option<(i64, bool)>> {
     let (high, low) = halves(key);

@@ -30,14 +30,14 @@ pub(in crate::store) async fn insert(
     let insert = Statement::new(
         "INSERT INTO lease_instance
          (incarnation, process, label, host, pid, admin_address, stop_bound_us, ttl_us, beacon_key, beacon_device,
-          beacon_inode, registered_at, renewed_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {now_us}, {now_us})",
+          beacon_inode, timeline, registered_at, renewed_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {now_us}, {now_us})",
     );
     let insert = insert.bind(me.incarnation.to_string()).bind(me.process.to_string());
     let insert = insert.bind(&me.label).bind(&me.host).bind(i64::from(me.pid)).bind(&me.admin_address);
     let insert = insert.bind(leases::micros(me.stop_bound)).bind(leases::micros(me.ttl));
     let (device, inode) = mark.file.unzip();
-    let insert = insert.bind(mark.key).bind(device).bind(inode);
+    let insert = insert.bind(mark.key).bind(device).bind(inode).bind(mark.timeline);
     session.execute(insert).await?;
     Ok(())
 }

@@ -68,10 +68,13 @@ type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
-/// the start waits the whole grace from now; a wait once owed stays.
+/// the start waits the whole grace from now; a wait once owed stays. The epoch is at least the timeline, from bit 42 on,
+/// and the database's clock in milliseconds below it: so it rises across a fail-over that lost the last ones.
 pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> QueryResult<Option<AcquiredRow>> {
     let update = Statement::new(
-        "UPDATE lease SET previous = holder, holder = ?, epoch = {greatest}(epoch + 1, {now_us} / 1000), since = {now_us},
+        "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
+             epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
+                 (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),
              start_not_before = {greatest}(start_not_before, COALESCE(
                  (SELECT {now_us} + ? FROM lease_instance d WHERE d.incarnation = lease.holder
                   AND d.dead_reason = 'beacon'
@@ -87,7 +90,8 @@ pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> Query
                  (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))",
     );
     let me = ask.me.to_string();
-    let update = update.bind(&me).bind(micros(ask.grace)).bind(&me).bind(ask.name.as_str()).bind(&me);
+    let update =
+        update.bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me).bind(ask.name.as_str()).bind(&me);
     let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
     if let Some((epoch, ..)) = &acquired {
         note(session, &ask.name, *epoch, ask.me, "acquired").await?;
