@@ -4,7 +4,7 @@
 use leased_actors::lease::{Epoch, Incarnation, LeaseName, StoreError};
 use serde::Serialize;
 
-use super::leases::{SqlLeases, stored};
+use super::leases::{SqlLeases, rows::stored};
 use super::queries::lease_wishes;
 use super::session::Session;
 

@@ -67,15 +67,19 @@ async fn a_release_that_is_not_acknowledged_ends_with_75(kind: Kind) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_has_crashed_before_the_release_ends_with_75() {
+async fn a_server_that_has_crashed_before_the_release_ends_with_75_if_there_was_something_to_release() {
     let server = Postgres::private();
     let stage = Stage::on(Place::on(&server).await).await;
     let mut instance = stage.start("cut off");
     until_in(&instance, "running");
     server.stop(Stop::Immediate);
     instance.signal(Signal::TERM);
-    assert_eq!(instance.wait_exit(PATIENCE), Exit::Code(75));
-    assert!(said(&instance, "left to expire: jetstream"));
+    // It may have noticed the loss before the signal came: then it had stopped its worker, and nothing was its own.
+    match instance.wait_exit(PATIENCE) {
+        Exit::Code(75) => assert!(said(&instance, "left to expire: jetstream")),
+        Exit::Code(0) => assert!(said(&instance, "session lost") && said(&instance, "no lease was ours")),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn two_processes_come_up_at_once_on_an_empty_database(kind: Kind) {
@@ -191,8 +195,6 @@ async fn a_database_out_of_reach_ends_with_1() {
         (format!("postgres://postgres:hunter2@127.0.0.1:{port}/atcr"), "onnection refused"),
         (Postgres::shared().url("missing"), "database \"missing\" does not exist"),
         (format!("sqlite://{}/missing/atcr.db", folder.path().display()), "nable to open"),
-        // Not even root makes a file there.
-        ("sqlite:///proc/atcr.db".to_owned(), "nable to open"),
     ];
     for (url, reason) in urls {
         let stage = Stage::bare(Place::fresh(Kind::Sqlite).await).await.with("ATCR__DATABASE__URL", &url);

@@ -16,7 +16,7 @@ on_both_databases!(
     one_of_two_instances_runs_the_worker,
     one_of_five_instances_runs_the_worker,
     a_stopped_instance_releases_before_it_exits,
-    a_killed_instance_is_replaced_after_its_ttl,
+    a_killed_instance_is_replaced_long_before_its_ttl,
     a_frozen_instance_writes_nothing_after_its_successor,
     the_list_of_leases_has_the_documented_keys,
 );
@@ -88,8 +88,9 @@ async fn a_stopped_instance_releases_before_it_exits(kind: Kind) {
     stage.caught_up().await;
 }
 
-async fn a_killed_instance_is_replaced_after_its_ttl(kind: Kind) {
-    let stage = Stage::new(kind).await.quick();
+/// With the default times, whose TTL is 5 s and 10 s.
+async fn a_killed_instance_is_replaced_long_before_its_ttl(kind: Kind) {
+    let stage = Stage::new(kind).await;
     let mut old = stage.start("old");
     until_in(&old, "running");
     let new = stage.start("new");
@@ -106,7 +107,8 @@ async fn a_killed_instance_is_replaced_after_its_ttl(kind: Kind) {
     let (new_epoch, acquired_at, ..) = history.last().unwrap();
     assert!(*new_epoch > epoch, "{history:?}");
     let after = Duration::from_micros(u64::try_from(acquired_at - killed_at).unwrap());
-    assert!(after > QUICK_TTL / 2, "acquired {after:?} after the kill: {history:?}");
+    // The kernel frees its beacon at once. How soon the next one has it is the benchmark's to say.
+    assert!(after < Duration::from_millis(2_500), "acquired {after:?} after the kill: {history:?}");
     assert_eq!(new.metric("lease_deaths_declared_total", &[]), Some(1.0));
     drop(flow);
     stage.caught_up().await;

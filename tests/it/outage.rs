@@ -79,10 +79,11 @@ async fn outage(away: Duration) {
     server.stop(Stop::Immediate);
     // How long it is away; nothing is waited for.
     tokio::time::sleep(away).await;
-    let failed = ("lease_renewals_total", [("outcome", "error")]);
     for instance in &instances {
         if !away.is_zero() {
-            assert!(instance.metric(failed.0, &failed.1).is_some_and(|count| count >= 2.0));
+            // Its session is gone, and with it its incarnation.
+            let lost = instance.metric("lease_renewals_total", &[("outcome", "dead")]);
+            assert!(lost.is_some_and(|count| count >= 1.0));
         }
     }
     server.start();

@@ -1,6 +1,6 @@
 //! While a term is ours: notice its loss, the end of trust, and the worker's failures.
 
-use super::slot::{After, Command, Phase, Slot, View};
+use super::slot::{After, Command, Outcome, Phase, Slot, View};
 use super::{Effects, LeaseRow, Release, release};
 use crate::restart::Verdict;
 
@@ -12,7 +12,7 @@ pub(crate) fn seen(slot: &mut Slot, row: &LeaseRow, view: &View<'_>) -> Vec<Comm
     let Some(term) = slot.term() else { return vec![] };
     let ours = row.holder == Some(term.holder) && row.epoch == term.epoch;
     if !ours {
-        return lost(slot, view, "taken over");
+        return lost(slot, Outcome::Lost, view, "taken over");
     }
     let wished_away = row.desired.is_some_and(|other| Some(other) != view.me);
     let why = if row.paused {
@@ -32,17 +32,18 @@ pub(crate) fn stuck(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
     release::stop(slot, After::Fail, view, "no progress")
 }
 
-/// The term is over, or its incarnation is: stop, and release nothing.
-pub(crate) fn lost(slot: &mut Slot, view: &View<'_>, why: &'static str) -> Vec<Command> {
+/// The term is over, or its incarnation is: stop, and release nothing. `outcome` is what became of it, if the instance
+/// ends with it.
+pub(crate) fn lost(slot: &mut Slot, outcome: Outcome, view: &View<'_>, why: &'static str) -> Vec<Command> {
     match &mut slot.phase {
-        Phase::Running { .. } => release::stop(slot, After::Forget, view, why),
+        Phase::Running { .. } => release::stop(slot, After::Forget(outcome), view, why),
         Phase::Stopping { then, .. } => {
-            *then = After::Forget;
+            *then = After::Forget(outcome);
             vec![]
         }
         Phase::Claiming | Phase::Waiting { .. } | Phase::Restarting { .. } | Phase::Releasing { .. } => {
             slot.settled_at = view.now;
-            slot.phase = release::idle(view, super::slot::Outcome::Lost);
+            slot.phase = release::idle(view, outcome);
             vec![]
         }
         Phase::Standby | Phase::Deferring { .. } | Phase::CoolingDown { .. } | Phase::Done(_) => vec![],
@@ -54,7 +55,7 @@ pub(crate) fn lost(slot: &mut Slot, view: &View<'_>, why: &'static str) -> Vec<C
 pub(crate) fn untrusted(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
     match (&slot.phase, slot.effects) {
         (Phase::Running { .. }, Effects::External) => {
-            release::stop(slot, After::Forget, view, "not trusted any more")
+            release::stop(slot, After::Forget(Outcome::LeftToExpire), view, "not trusted any more")
         }
         (Phase::Waiting { .. }, _) | (Phase::Restarting { .. }, Effects::External) => {
             slot.phase = Phase::Standby;

@@ -39,7 +39,7 @@ pub(crate) fn stop(slot: &mut Slot, then: After, view: &View<'_>, why: &'static 
     let term = term.clone();
     slot.phase = Phase::Stopping { term: term.clone(), by: view.now + view.timing.stop_within, then };
     let within = view.timing.worker_stop_within();
-    vec![Command::Stop { term, within, revoked: then == After::Forget, why }]
+    vec![Command::Stop { term, within, revoked: matches!(then, After::Forget(_)), why }]
 }
 
 /// The worker's end is confirmed: nothing of it runs any more.
@@ -58,9 +58,9 @@ pub(crate) fn stopped(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
             slot.phase = Phase::Running { term: term.clone() };
             keep::failed(slot, view)
         }
-        After::Forget => {
+        After::Forget(outcome) => {
             slot.settled_at = view.now;
-            slot.phase = idle(view, Outcome::Lost);
+            slot.phase = idle(view, outcome);
             vec![]
         }
     }

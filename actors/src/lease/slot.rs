@@ -82,8 +82,8 @@ pub enum After {
     Release(Release),
     /// The worker made no progress: that counts as a failure.
     Fail,
-    /// The term is not, or perhaps not, ours: whatever the next renewal lists is the truth.
-    Forget,
+    /// The term is not, or perhaps not, ours: whatever the next renewal lists is the truth; this, if there is no next.
+    Forget(Outcome),
 }
 
 /// How a lease ended when the instance did.
@@ -96,7 +96,7 @@ pub enum Outcome {
     Released,
     /// Somebody else had it already.
     Lost,
-    /// The store did not acknowledge the release.
+    /// The store did not acknowledge the release, or nothing was sent, as the term was in doubt.
     LeftToExpire,
     /// Its worker did not confirm its stop, so nothing was released.
     Overdue,

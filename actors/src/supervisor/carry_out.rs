@@ -25,7 +25,7 @@ impl State {
             Command::Trust(until) => self.trust.extend(until),
             Command::EndTrust => {
                 self.trust.end();
-                tracing::warn!("declared dead by another instance: everything stops, then registers anew");
+                tracing::warn!("declared dead, or without its session: everything stops, then registers anew");
             }
             Command::DeclareDead { who, seen } => self.ask(
                 myself,

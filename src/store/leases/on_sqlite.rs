@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use leased_actors::lease::{Ask, Incarnation, LeaseName, News, Registration, Renewal, StoreError};
 
-use super::{Commit, SqlLeases, failed, heartbeat, stored};
+use super::rows::{heartbeat, stored};
+use super::{Commit, SqlLeases, failed};
 use crate::store::Store;
 use crate::store::beacon::Mark;
 use crate::store::beacon::sqlite::Beacons;

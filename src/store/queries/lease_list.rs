@@ -3,7 +3,6 @@
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 
-use super::leases::WISHED;
 use crate::store::session::Session;
 use crate::store::statement::Statement;
 
@@ -19,14 +18,15 @@ type ListColumns = ((Text, BigInt, Nullable<BigInt>, Bool, Bool, Nullable<Text>,
 
 /// Every lease, by name.
 pub(in crate::store) async fn all(session: &mut Session) -> QueryResult<Vec<ListRow>> {
-    let select = format!(
-        "SELECT l.name, l.epoch, l.since, l.start_not_before > {{now_us}}, COALESCE(w.paused, FALSE), {WISHED},
-                EXISTS (SELECT 1 FROM lease_cooldown c WHERE c.name = l.name AND c.until > {{now_us}}),
+    let select = Statement::new(
+        "SELECT l.name, l.epoch, l.since, l.start_not_before > {now_us}, COALESCE(w.paused, FALSE),
+                CASE WHEN w.desired_holder IS DISTINCT FROM l.holder THEN w.desired_holder END,
+                EXISTS (SELECT 1 FROM lease_cooldown c WHERE c.name = l.name AND c.until > {now_us}),
                 h.incarnation, h.label, h.host, h.pid, h.state = 'draining'
          FROM lease l
          LEFT JOIN lease_instance h ON h.incarnation = l.holder AND h.state <> 'dead'
          LEFT JOIN lease_wish w ON w.name = l.name
-         ORDER BY l.name"
+         ORDER BY l.name",
     );
-    session.load::<ListColumns, ListRow>(Statement::new(&select)).await
+    session.load::<ListColumns, ListRow>(select).await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Ending, Instance};
 use crate::clock::Moment;
-use crate::lease::slot::{Command, Phase, Slot};
+use crate::lease::slot::{Command, Outcome, Phase, Slot};
 use crate::lease::{
     Heartbeat, Incarnation, News, Release, Renewal, StoreError, acquire, keep, release, spread,
 };
@@ -139,7 +139,10 @@ impl Instance {
         self.beat_at = Some(now);
         self.poll_at = None;
         self.watch.forget();
-        let stops = self.each(now, jitter, |slot, view| keep::lost(slot, view, "declared dead"));
+        let stops = self.each(now, jitter, |slot, view| {
+            // Nobody acknowledged a release: whoever comes next does not wait for one, but it was not given back either.
+            keep::lost(slot, Outcome::LeftToExpire, view, "declared dead, or session lost")
+        });
         [vec![Command::EndTrust], stops].concat()
     }
 
