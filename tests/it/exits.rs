@@ -77,7 +77,7 @@ async fn a_server_that_has_crashed_before_the_release_ends_with_75_if_there_was_
     // It may have noticed the loss before the signal came: then it had stopped its worker, and nothing was its own.
     match instance.wait_exit(PATIENCE) {
         Exit::Code(75) => assert!(said(&instance, "left to expire: jetstream")),
-        Exit::Code(0) => assert!(said(&instance, "session lost") && said(&instance, "no lease was ours")),
+        Exit::Code(0) => assert!(said(&instance, "session is lost") && said(&instance, "no lease was ours")),
         other => panic!("{other:?}"),
     }
 }

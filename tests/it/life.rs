@@ -9,7 +9,7 @@ use crate::support::{
     eventually::{eventually, eventually_blocking},
     place::{Kind, Place, on_both_databases},
     process::{Exit, Instance},
-    stage::{PATIENCE, QUICK_TTL, Stage, until_in, until_standby},
+    stage::{PATIENCE, Stage, until_in, until_standby},
 };
 
 on_both_databases!(
@@ -109,7 +109,8 @@ async fn a_killed_instance_is_replaced_long_before_its_ttl(kind: Kind) {
     let after = Duration::from_micros(u64::try_from(acquired_at - killed_at).unwrap());
     // The kernel frees its beacon at once. How soon the next one has it is the benchmark's to say.
     assert!(after < Duration::from_millis(2_500), "acquired {after:?} after the kill: {history:?}");
-    assert_eq!(new.metric("lease_deaths_declared_total", &[]), Some(1.0));
+    let handed = new.metric("lease_handover_seconds_count", &[("reason", "beacon")]);
+    assert_eq!(handed, Some(1.0));
     drop(flow);
     stage.caught_up().await;
 }
@@ -142,7 +143,7 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
     assert_eq!(self::position(&stage).await, position, "nobody has saved one since");
     assert_eq!(old.metric("atcr_index_records_changed_total", &[]), changed);
     assert_eq!(old.metric("lease_acquisitions_total", &[]), Some(1.0));
-    assert_eq!(old.metric("lease_losses_total", &[("reason", "declared dead")]), Some(1.0));
+    assert_eq!(old.metric("lease_losses_total", &[("reason", "incarnation lost")]), Some(1.0));
     let history = stage.history().await;
     assert!(history.last().unwrap().0 > epoch, "{history:?}");
 

@@ -141,7 +141,7 @@ impl Instance {
         self.watch.forget();
         let stops = self.each(now, jitter, |slot, view| {
             // Nobody acknowledged a release: whoever comes next does not wait for one, but it was not given back either.
-            keep::lost(slot, Outcome::LeftToExpire, view, "declared dead, or session lost")
+            keep::lost(slot, Outcome::LeftToExpire, view, "incarnation lost")
         });
         [vec![Command::EndTrust], stops].concat()
     }
