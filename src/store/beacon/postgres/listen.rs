@@ -19,6 +19,8 @@ pub(super) async fn listen(sessions: Sessions, own: i64, news: mpsc::Sender<News
             pause = RETRY_MIN;
             let _ = news.try_send(News::Look);
             pass_on(session, own, &news).await;
+            // Whatever ended this connection may have ended the beacon's: a renewal tells now, not when it is due.
+            let _ = news.try_send(News::Look);
         }
         sleep(pause).await;
         pause = (pause * 2).min(RETRY_MAX);
