@@ -8,6 +8,7 @@ mod node;
 mod print;
 mod rules;
 mod store;
+mod turn;
 mod world;
 
 use std::time::{Duration, Instant};
@@ -36,11 +37,15 @@ fn hold(what: &str, rules: &Rules, holder: usize) {
 }
 
 fn assert_overlaps(what: &str, rules: Rules) {
+    assert_breaks("I2", what, rules);
+}
+
+fn assert_breaks(invariant: &str, what: &str, rules: Rules) {
     let began = Instant::now();
     let seen = explore::explore(&Rules { only_overlap: true, ..rules }, 0);
     println!("{what}: {} states, {:?}, {:?}", seen.states, began.elapsed(), seen.violation);
-    let (violation, _) = seen.violation.unwrap_or_else(|| panic!("{what}: no overlap was found"));
-    assert_eq!(violation.0, "I2", "{what}");
+    let (violation, _) = seen.violation.unwrap_or_else(|| panic!("{what}: nothing was found"));
+    assert_eq!(violation.0, invariant, "{what}");
 }
 
 #[test]
@@ -126,6 +131,12 @@ fn a_release_before_the_confirmed_stop_overlaps() {
         "release first",
         Rules { broken: Broken::ReleaseFirst, faults: |n| vec![Shutdown(n)], ..RULES },
     );
+}
+
+#[test]
+fn without_the_fence_an_older_epoch_commits_last() {
+    let rules = Rules { effects: Effects::Fenced, broken: Broken::Fence, faults: |n| vec![Kill(n)], ..RULES };
+    assert_breaks("I3", "no fence", rules);
 }
 
 /// A known limit, of the store and not of the phases: a wait that is carried on is kept as a time of the store's wall

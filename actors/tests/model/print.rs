@@ -3,8 +3,9 @@
 
 use std::fmt::{self, Debug, Write};
 
-use crate::rules::TICK;
+use crate::rules::{Broken, Rules, SERVER_DROP, TICK};
 use crate::store::Store;
+use crate::world::World;
 
 /// Beyond the TTL, how long ago something was makes no difference.
 const PAST: i64 = 4;
@@ -107,5 +108,43 @@ impl Write for Print<'_> {
             self.mix(word);
         }
         Ok(())
+    }
+}
+
+impl World {
+    /// Equal for states from which the same may follow.
+    pub fn fingerprint(&self, rules: &Rules) -> u64 {
+        let mut print = Print::new(&self.store, self.now).number(self.turn as u64).number(self.faults.into());
+        for node in &self.nodes {
+            let flags = [node.is_down, node.is_closing, node.is_cut, node.is_paused];
+            let flags = flags.iter().fold(0, |word, flag| word << 1 | u64::from(*flag));
+            let silent = (self.now - node.heard_at.min(self.now)).min(SERVER_DROP);
+            let granted = node.granted.map_or(9, |epoch| (self.store.lease.epoch - epoch).min(3));
+            print =
+                print.number(flags).number(node.life.into()).number(silent).number(granted.cast_unsigned());
+            if node.is_down {
+                continue;
+            }
+            print = print.of(&node.instance).of(&node.inbox);
+            if let Some(worker) = &node.worker {
+                print = print.of(&worker.term).tick(worker.trusted_until);
+                print = print.number(worker.stop_by.map_or(99, |by| by.saturating_sub(self.now)));
+            }
+        }
+        let lease = &self.store.lease;
+        for (who, row) in &self.store.instances {
+            let flags = [row.is_up, row.has_beacon].iter().fold(0, |word, flag| word << 1 | u64::from(*flag));
+            print = print.of(who).of(&row.dead).number(flags).number(row.node as u64).number(row.life.into());
+            print = print.number(row.drop_at.map_or(99, |at| at.saturating_sub(self.now)));
+            if rules.broken == Broken::WallClockTtl {
+                let silent = self.store.wall(self.now) - row.renewed_at;
+                print = print.number(silent.cast_unsigned());
+            }
+        }
+        let wait = (lease.start_not_before - self.store.wall(self.now)).max(0);
+        print = print.of(&lease.holder).number(wait.cast_unsigned()).tick(lease.owed_until);
+        print = print.number(self.store.clock_offset.cast_unsigned()).number(self.store.is_up.into());
+        let behind = (lease.epoch - lease.committed).min(3);
+        print.number(behind.cast_unsigned()).of(&self.flights).finish()
     }
 }

@@ -37,6 +37,8 @@ pub enum Broken {
     TtlBeforeBeacon,
     /// A release is sent while the worker still runs.
     ReleaseFirst,
+    /// A worker's transaction is not checked against its term.
+    Fence,
 }
 
 /// What may go wrong in a run, each for one of the allowed faults. What undoes it (heal, resume, restart, the store
@@ -72,7 +74,8 @@ pub struct Rules {
     pub ticks_max: u64,
     /// Which faults happen at all.
     pub faults: fn(usize) -> Vec<Fault>,
-    /// Whether only an overlap counts (I2), as it must for what is broken on purpose.
+    /// Whether only what the guards are there for counts, an overlap (I2) or a late write (I3), and not that a guard is
+    /// gone: so it must be for what is broken on purpose.
     pub only_overlap: bool,
 }
 

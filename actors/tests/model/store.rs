@@ -200,8 +200,8 @@ impl Store {
     }
 
     /// A transaction of a leased worker: the fence, then one row. False: refused.
-    pub fn commit(&mut self, term: &TermId) -> bool {
-        let fenced = self.has(term) && self.is_alive(term.holder);
+    pub fn commit(&mut self, term: &TermId, rules: &Rules) -> bool {
+        let fenced = rules.broken == Broken::Fence || self.has(term) && self.is_alive(term.holder);
         if fenced {
             self.lease.committed = term.epoch.0;
         }
