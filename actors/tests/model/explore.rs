@@ -6,7 +6,7 @@ use crate::rules::Rules;
 use crate::world::{Action, Violation, World};
 
 /// One state of so many is healed and must recover: each costs some sixty turns.
-const LIVENESS_SAMPLE: u64 = 64;
+const LIVENESS_SAMPLE: u64 = 256;
 
 /// What a run saw.
 pub struct Explored {

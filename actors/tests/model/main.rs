@@ -1,5 +1,6 @@
 //! Every state that three instances of the very state machine that the supervisor runs can come to within a few ticks
 //! and faults, over an abstract store: partitions, pauses, crashes, lost sessions and answers, a store that restarts.
+//! Not in it: workers that fail or do not stop, more than one lease, timers within a tick, lost news, operators' wishes.
 //! `simulation` walks far and at random; this walks everywhere, nearby. Then each guard is taken away, and must be missed.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

@@ -136,15 +136,13 @@ impl Store {
         }
     }
 
+    /// Whatever its beacon says: one that stood still for the whole TTL has stopped.
     pub fn declare_dead(&mut self, who: Incarnation, seen: i64) -> bool {
-        let Some(row) = self.instances.get(&who).filter(|row| row.dead.is_none()) else { return false };
-        let how = match row.has_beacon {
-            false => Death::Beacon,
-            true if row.renew_seq == seen => Death::Ttl,
-            true => return false,
-        };
-        self.end(who, how);
-        true
+        let still = self.instances.get(&who).is_some_and(|row| row.dead.is_none() && row.renew_seq == seen);
+        if still {
+            self.end(who, Death::Ttl);
+        }
+        still
     }
 
     pub fn bury(&mut self, rules: &Rules) -> Vec<Incarnation> {
