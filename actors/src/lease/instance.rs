@@ -44,7 +44,7 @@ pub enum Event {
 }
 
 /// The state of one instance.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Instance {
     timing: Timing,
     me: Option<Incarnation>,
