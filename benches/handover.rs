@@ -69,14 +69,14 @@ fn main() {
     let mut idle = Vec::new();
     if wanted("sqlite") {
         for count in PROCESSES {
-            idle.push(measure(&Place::Sqlite(tempfile::tempdir().unwrap()), count, rounds));
+            idle.extend(measure(&Place::Sqlite(tempfile::tempdir().unwrap()), count, rounds));
         }
     }
     if wanted("postgres") {
         let server = Postgres::private();
         for count in PROCESSES {
             let database = Runtime::new().unwrap().block_on(server.fresh_database());
-            idle.push(measure(&Place::Postgres(&server, database), count, rounds));
+            idle.extend(measure(&Place::Postgres(&server, database), count, rounds));
         }
     }
     println!();
@@ -84,9 +84,9 @@ fn main() {
 }
 
 /// Prints a row for each signal; returns what an idle one costs.
-fn measure(place: &Place<'_>, count: usize, rounds: usize) -> String {
+fn measure(place: &Place<'_>, count: usize, rounds: usize) -> Option<String> {
     let (mut workers, mut floors) = (Workers::start(&place.url(), count), place.floors());
-    let idle = idle::watch(place, &workers, count);
+    let idle = (count == PROCESSES[0]).then(|| idle::watch(place, &workers, count));
     let mut series: [Series; SIGNALS.len()] = Default::default();
     for _ in 0..rounds {
         for ((_, signal), series) in SIGNALS.iter().zip(&mut series) {
