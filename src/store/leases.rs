@@ -5,14 +5,13 @@
 //! the timeout each. None is ever cut: a call that gives up leaves its statement to end on its own.
 
 mod on_sqlite;
-
-use std::time::Duration;
+mod rows;
 
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, Incarnation, LeaseName, LeaseRow, LeaseStore,
-    LeaseView, News, Peer, Registration, Release, Renewal, StoreError, TermId,
+    Ask, Claim, Incarnation, LeaseName, LeaseStore, LeaseView, News, Peer, Registration, Release, Renewal,
+    StoreError, TermId,
 };
 use tokio::time::timeout;
 
@@ -21,6 +20,9 @@ use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
 use super::{Database, Store};
+use rows::{claimed, duration, heartbeat, view};
+
+pub(super) use rows::stored;
 
 /// The leases in a database.
 #[derive(Clone)]
@@ -254,25 +256,34 @@ impl LeaseStore for SqlLeases {
                 let Ok(own) = lit.of(ask.me) else { return Ok(None) };
                 let mut asked = ask.clone();
                 asked.beaconless = ask.beaconless.filter(|_| own.shines());
+                let alone = asked.beaconless.is_none() && !asked.ends_wish;
+                let operation = format!("claim {}", ask.name);
                 let claim = async move |session: &mut Session| {
                     if let Some(who) = asked.beaconless {
                         beacons::bury(session, Beaconless::One(who)).await?;
                     }
-                    leases::acquire(session, &asked).await
+                    match asked.ends_wish {
+                        true => leases::acquire(session, &asked).await,
+                        false => leases::acquire_at_once(session, &asked).await,
+                    }
                 };
-                self.transact(Some(ask.me), format!("claim {}", ask.name), claim).await?
+                match alone {
+                    true => self.run(Some(ask.me), operation, claim).await?,
+                    false => self.transact(Some(ask.me), operation, claim).await?,
+                }
             }
             Store::Sqlite { .. } => self.acquire_by_file(ask).await?,
         };
-        Ok(acquired.map(|(epoch, wait_us, death, released, gap_us)| Claim {
-            term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
-            wait: duration(wait_us),
-            after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
-        }))
+        Ok(acquired.map(|row| claimed(ask, row)))
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
+        if let (Store::Postgres { .. }, Release::Free) = (self.database.store(), how) {
+            let by = Some(term.holder);
+            let release = async move |session: &mut Session| beacons::release(session, &term).await;
+            return self.run(by, operation, release).await;
+        }
         let released = self.transact(Some(term.holder), operation, async move |session: &mut Session| {
             let released = leases::release(session, &term, how).await?;
             if released {
@@ -326,76 +337,4 @@ impl LeaseStore for SqlLeases {
 
 fn failed(operation: &str, reason: impl ToString) -> StoreError {
     StoreError { operation: operation.to_owned(), reason: reason.to_string() }
-}
-
-fn reason(death: Option<&str>, released: bool) -> &'static str {
-    match death {
-        Some("left") => "left",
-        Some("beacon") => "beacon",
-        Some(_) => "ttl",
-        None if released => "released",
-        None => "first",
-    }
-}
-
-fn heartbeat(rows: Vec<leases::WorldRow>) -> Result<Heartbeat, String> {
-    let mut heartbeat = Heartbeat::default();
-    for (is_lease, id, holder, number, alive, paused, time_us, failures, desired) in rows {
-        if is_lease {
-            heartbeat.leases.push(LeaseRow {
-                name: stored(&id)?,
-                epoch: Epoch(number),
-                holder: holder.as_deref().map(stored).transpose()?,
-                holder_alive: alive,
-                paused,
-                desired: desired.as_deref().map(stored).transpose()?,
-                cool_down: duration(time_us),
-                failures: u32::try_from(failures).unwrap_or(u32::MAX),
-            });
-        } else {
-            heartbeat.peers.push(Peer {
-                incarnation: stored(&id)?,
-                renew_seq: number,
-                ttl: duration(time_us),
-                up: alive,
-            });
-        }
-    }
-    Ok(heartbeat)
-}
-
-fn view((lease, holder): lease_list::ListRow) -> Result<LeaseView, String> {
-    let (name, epoch, since_us, waits, paused, desired, cools) = lease;
-    let draining = holder.as_ref().is_some_and(|(.., draining)| *draining);
-    let state = match (&holder, paused) {
-        (Some(_), _) if draining => "stopping",
-        (Some(_), _) if waits => "waiting",
-        (Some(_), _) => "running",
-        (None, true) => "paused",
-        (None, false) if cools => "cooling",
-        (None, false) => "free",
-    };
-    // A dead holder is none: the row names it until somebody acquires.
-    let since = since_us.filter(|_| holder.is_some()).and_then(chrono::DateTime::from_timestamp_micros);
-    let holder = holder.map(|(incarnation, label, host, pid, _)| {
-        let pid = u32::try_from(pid).unwrap_or_default();
-        Ok::<_, String>(HolderView { incarnation: stored(&incarnation)?, label, host, pid })
-    });
-    Ok(LeaseView {
-        name: stored(&name)?,
-        epoch: Epoch(epoch),
-        state,
-        holder: holder.transpose()?,
-        since: since.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)),
-        paused,
-        desired,
-    })
-}
-
-pub(super) fn stored<T: std::str::FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| format!("a stored {}", error.to_string()))
-}
-
-fn duration(us: i64) -> Duration {
-    Duration::from_micros(u64::try_from(us).unwrap_or(0))
 }
