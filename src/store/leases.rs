@@ -10,18 +10,17 @@ pub(in crate::store) mod rows;
 use async_trait::async_trait;
 use diesel::QueryResult;
 use leased_actors::lease::{
-    Ask, Claim, Epoch, HandOver, Incarnation, LeaseName, LeaseStore, LeaseView, News, Peer, Registration,
-    Release, Renewal, StoreError, TermId,
+    Ask, Claim, Incarnation, LeaseName, LeaseStore, LeaseView, News, Peer, Registration, Release, Renewal,
+    StoreError, TermId,
 };
 use tokio::time::timeout;
-
-use rows::{duration, heartbeat, reason, stored, view};
 
 use super::queries::beacons::{self, Beaconless};
 use super::queries::lease_instances::{self, End};
 use super::queries::{lease_list, leases};
 use super::session::{Session, Work};
 use super::{Database, Store};
+use rows::{claimed, duration, heartbeat, stored, view};
 
 /// The leases in a database.
 #[derive(Clone)]
@@ -255,25 +254,34 @@ impl LeaseStore for SqlLeases {
                 let Ok(own) = lit.of(ask.me) else { return Ok(None) };
                 let mut asked = ask.clone();
                 asked.beaconless = ask.beaconless.filter(|_| own.shines());
+                let alone = asked.beaconless.is_none() && !asked.ends_wish;
+                let operation = format!("claim {}", ask.name);
                 let claim = async move |session: &mut Session| {
                     if let Some(who) = asked.beaconless {
                         beacons::bury(session, Beaconless::One(who)).await?;
                     }
-                    leases::acquire(session, &asked).await
+                    match asked.ends_wish {
+                        true => leases::acquire(session, &asked).await,
+                        false => leases::acquire_at_once(session, &asked).await,
+                    }
                 };
-                self.transact(Some(ask.me), format!("claim {}", ask.name), claim).await?
+                match alone {
+                    true => self.run(Some(ask.me), operation, claim).await?,
+                    false => self.transact(Some(ask.me), operation, claim).await?,
+                }
             }
             Store::Sqlite { .. } => self.acquire_by_file(ask).await?,
         };
-        Ok(acquired.map(|(epoch, wait_us, death, released, gap_us)| Claim {
-            term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
-            wait: duration(wait_us),
-            after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
-        }))
+        Ok(acquired.map(|row| claimed(ask, row)))
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
+        if let (Store::Postgres { .. }, Release::Free) = (self.database.store(), how) {
+            let by = Some(term.holder);
+            let release = async move |session: &mut Session| beacons::release(session, &term).await;
+            return self.run(by, operation, release).await;
+        }
         let released = self.transact(Some(term.holder), operation, async move |session: &mut Session| {
             let released = leases::release(session, &term, how).await?;
             if released {

@@ -1,12 +1,22 @@
-//! Rows of the lease tables as the contract's words.
+//! What the rows mean: the statements' answers in the words of `leased-actors`.
 
 use std::time::Duration;
 
-use leased_actors::lease::{Epoch, Heartbeat, HolderView, LeaseRow, LeaseView, Peer};
+use leased_actors::lease::{
+    Ask, Claim, Epoch, HandOver, Heartbeat, HolderView, LeaseRow, LeaseView, Peer, TermId,
+};
 
 use crate::store::queries::{lease_list, leases};
 
-pub(super) fn reason(death: Option<&str>, released: bool) -> &'static str {
+pub(super) fn claimed(ask: &Ask, (epoch, wait_us, death, released, gap_us): leases::AcquiredRow) -> Claim {
+    Claim {
+        term: TermId { name: ask.name.clone(), holder: ask.me, epoch: Epoch(epoch) },
+        wait: duration(wait_us),
+        after: HandOver { reason: reason(death.as_deref(), released), gap: duration(gap_us) },
+    }
+}
+
+fn reason(death: Option<&str>, released: bool) -> &'static str {
     match death {
         Some("left") => "left",
         Some("beacon") => "beacon",

@@ -5,7 +5,7 @@
 
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use leased_actors::lease::{Incarnation, ProcessId};
+use leased_actors::lease::{Incarnation, ProcessId, TermId};
 
 use super::leases::{self, WISHED, WorldColumns, WorldRow};
 use crate::store::session::Session;
@@ -131,6 +131,28 @@ pub(in crate::store) async fn bury(session: &mut Session, whom: Beaconless) -> Q
     );
     let bury = value.into_iter().fold(Statement::new(&bury), Statement::bind);
     session.load::<Text, String>(bury.bind(leases::event_id())).await
+}
+
+/// Releases the whole term, if it still is this one, notes it, ends a cool-down and tells everybody: one statement, so
+/// that a successor waits for one round trip. False: it was not this term's any more.
+pub(in crate::store) async fn release(session: &mut Session, term: &TermId) -> QueryResult<bool> {
+    let release = format!(
+        "WITH freed AS (
+             UPDATE lease SET holder = NULL, since = NULL, freed_at = {{now_us}}
+             WHERE name = ? AND holder = ? AND epoch = ?
+             RETURNING name, epoch),
+         noted AS (
+             INSERT INTO lease_event (id, at, name, epoch, incarnation, what)
+             SELECT ?, {{now_us}}, name, epoch, ?, 'released' FROM freed),
+         warm AS (
+             DELETE FROM lease_cooldown c USING freed, lease_instance i
+             WHERE c.name = freed.name AND c.process = i.process AND i.incarnation = ?)
+         SELECT name || pg_notify('{CHANNEL}', 'freed ' || name)::TEXT FROM freed"
+    );
+    let holder = term.holder.to_string();
+    let release = Statement::new(&release).bind(term.name.as_str()).bind(&holder).bind(term.epoch.0);
+    let release = release.bind(leases::event_id()).bind(&holder).bind(&holder);
+    Ok(session.first::<Text, String>(release).await?.is_some())
 }
 
 /// Tells everybody who listens, once the transaction is committed. On a file this is nothing: it has other means.

@@ -70,9 +70,7 @@ type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
 /// the start waits the whole grace from now; a wait once owed stays. The epoch is at least the timeline, from bit 42 on,
 /// and the database's clock in milliseconds below it: so it rises across a fail-over that lost the last ones.
-pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> QueryResult<Option<AcquiredRow>> {
-    let update = Statement::new(
-        "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
+const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
              epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
                  (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),
              start_not_before = {greatest}(start_not_before, COALESCE(
@@ -84,15 +82,16 @@ pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> Query
               OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
          AND NOT EXISTS (SELECT 1 FROM lease_wish w WHERE w.name = lease.name AND w.paused)
          AND EXISTS (SELECT 1 FROM lease_instance m WHERE m.incarnation = ? AND m.state = 'up')
-         RETURNING epoch, {greatest}(0, start_not_before - {now_us}),
-             (SELECT d.dead_reason FROM lease_instance d WHERE d.incarnation = previous), freed_at IS NOT NULL,
+         RETURNING epoch, {greatest}(0, start_not_before - {now_us}) AS wait,
+             (SELECT d.dead_reason FROM lease_instance d WHERE d.incarnation = previous) AS death,
+             freed_at IS NOT NULL AS released,
              {greatest}(0, {now_us} - COALESCE(
-                 (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))",
-    );
-    let me = ask.me.to_string();
-    let update =
-        update.bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me).bind(ask.name.as_str()).bind(&me);
-    let acquired = session.first::<AcquiredColumns, AcquiredRow>(update).await?;
+                 (SELECT d.renewed_at FROM lease_instance d WHERE d.incarnation = previous), freed_at, {now_us}))
+             AS gap";
+
+/// See [`ACQUIRE`]; it is noted, and ends the wish that it fulfils.
+pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> QueryResult<Option<AcquiredRow>> {
+    let acquired = session.first::<AcquiredColumns, AcquiredRow>(update(ACQUIRE, ask)).await?;
     if let Some((epoch, ..)) = &acquired {
         note(session, &ask.name, *epoch, ask.me, "acquired").await?;
         if ask.ends_wish {
@@ -100,6 +99,28 @@ pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> Query
         }
     }
     Ok(acquired)
+}
+
+/// The same in one statement, for a server that is a round trip away; without wishes.
+pub(in crate::store) async fn acquire_at_once(
+    session: &mut Session,
+    ask: &Ask,
+) -> QueryResult<Option<AcquiredRow>> {
+    let text = format!(
+        "WITH acquired AS ({ACQUIRE}),
+         noted AS (
+             INSERT INTO lease_event (id, at, name, epoch, incarnation, what)
+             SELECT ?, {{now_us}}, ?, epoch, ?, 'acquired' FROM acquired)
+         SELECT epoch, wait, death, released, gap FROM acquired"
+    );
+    let acquire = update(&text, ask).bind(event_id()).bind(ask.name.as_str()).bind(ask.me.to_string());
+    session.first::<AcquiredColumns, AcquiredRow>(acquire).await
+}
+
+fn update(text: &str, ask: &Ask) -> Statement {
+    let me = ask.me.to_string();
+    let update = Statement::new(text).bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me);
+    update.bind(ask.name.as_str()).bind(&me)
 }
 
 /// Clears the holder where the whole term matches; a carried wait stays. False: it was not this term's any more.

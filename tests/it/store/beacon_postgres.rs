@@ -190,6 +190,8 @@ async fn a_listener_that_lost_its_session_hears_again() {
     let listeners = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                      WHERE datname = current_database() AND query = 'LISTEN atcr_lease'";
     fixture.execute(listeners).await;
+    // Once for the loss, which may be the beacon's as well, and once when it listens again.
+    b.hears(&[News::Look]).await;
     b.hears(&[News::Look]).await;
     let term = a.claim(0, None).await.unwrap().term;
     assert!(a.leases.release(&term, Release::Free).await.unwrap());
