@@ -38,13 +38,26 @@ async fn sessions_that_the_server_has_closed_are_not_used_again() {
     let stage = Stage::new(Kind::Postgres).await;
     let settings = Settings::load(Some(SETTINGS.as_ref()), stage.environment("reader")).unwrap();
     let database = app::open(&settings).await.unwrap();
-    let reads = (0..8).map(|_| database.known_dids());
-    futures_util::future::join_all(reads).await;
     let ours =
         "FROM pg_stat_activity WHERE application_name = 'atcr-workers' AND datname = current_database()";
     let count = format!("SELECT CAST(COUNT(*) AS TEXT) AS line {ours}");
+    // While the table is locked each reader keeps its session, so that several are opened.
+    let mut lock = stage.place.open().await.unwrap();
+    lock.execute("BEGIN; LOCK TABLE users IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let reads = futures_util::future::join_all((0..8).map(|_| database.known_dids()));
+    let opened = eventually("several sessions are open", PATIENCE, async || {
+        match stage.place.lines(&count).await[0].parse::<usize>().unwrap() {
+            5.. => Ok(()),
+            few => Err(few),
+        }
+    });
+    // A reader that lost its patience with the lock kept its session all the same.
+    let _ = futures_util::future::join(reads, async {
+        opened.await;
+        drop(lock);
+    })
+    .await;
     let open: usize = stage.place.lines(&count).await[0].parse().unwrap();
-    assert!(open > 4, "too few sessions to show anything: {open}");
 
     stage.place.lines(&format!("SELECT CAST(pg_terminate_backend(pid) AS TEXT) AS line {ours}")).await;
     eventually("all are closed", PATIENCE, async || match &*stage.place.lines(&count).await[0] {
