@@ -75,10 +75,7 @@ impl Place {
         if let Some(Child { pid, admin, .. }) = children.first() {
             let _ =
                 writeln!(text, "  kill {pid}         stops one in good order: the other takes over at once");
-            let _ = writeln!(
-                text,
-                "  kill -9 {pid}      no good-bye: the other takes over when the leases expire"
-            );
+            let _ = writeln!(text, "  kill -9 {pid}      no good-bye: the other notices and takes over, too");
             let _ = writeln!(text, "  curl http://{admin}/metrics");
         }
         let _ =
