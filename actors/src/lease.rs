@@ -137,7 +137,8 @@ pub enum Renewal {
     Dead,
 }
 
-/// An acquired term, and how long its holder has to wait before it *starts* (a carried grace), from the reply's receipt.
+/// An acquired term, and how long its holder has to wait before it *starts*, from the reply's receipt: a grace that
+/// somebody is owed, in full, whoever began to wait for it before.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The term.
@@ -234,6 +235,10 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// Acquires a lease: where not paused, the asker is up, and the holder is nobody or dead. None: refused.
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError>;
+
+    /// Forgets the wait that came with the claim, where name, holder and epoch all match: its holder has waited it out.
+    /// Until then the lease carries it through releases, claims and deaths, and each claimer waits it in full.
+    async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError>;
 
     /// Clears the holder where name, holder and epoch all match; leaves a carried wait. True: the acknowledgement.
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError>;

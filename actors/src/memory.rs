@@ -159,6 +159,10 @@ impl LeaseStore for MemoryStore {
         Ok(Some(Claim { term, wait: Duration::ZERO, after }))
     }
 
+    async fn end_wait(&self, _: &TermId) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (mut world, now) = (self.world(), self.clock.now());
         let Some(process) = world.instances.get(&term.holder).map(|i| i.registration.process) else {

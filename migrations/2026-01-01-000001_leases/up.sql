@@ -1,5 +1,4 @@
--- Named leases. Times are microseconds since the Unix epoch by the database's clock; no decision rests on them,
--- except the carried wait, which is handed out as a duration.
+-- Named leases. Times are microseconds since the Unix epoch by the database's clock; no decision rests on them.
 
 -- One row per incarnation. A row that a lease names is never deleted.
 CREATE TABLE lease_instance (
@@ -27,7 +26,7 @@ CREATE TABLE lease_instance (
 );
 CREATE INDEX lease_instance_alive ON lease_instance (incarnation) WHERE state <> 'dead';
 
--- One row per name, never deleted: it carries the epoch and the wait that a successor still owes.
+-- One row per name, never deleted: it carries the epoch and the wait that is still owed.
 CREATE TABLE lease (
     name             TEXT   NOT NULL PRIMARY KEY,
     epoch            BIGINT NOT NULL DEFAULT 0,
@@ -37,7 +36,8 @@ CREATE TABLE lease (
     -- release.
     previous         TEXT,
     freed_at         BIGINT,
-    start_not_before BIGINT NOT NULL DEFAULT 0
+    -- A duration: who claims waits so long on its own clock before it starts, and then clears it.
+    owed_us          BIGINT NOT NULL DEFAULT 0
 );
 
 -- Operators' wishes, apart from the fenced row so that they never wait for it.

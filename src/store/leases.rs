@@ -275,6 +275,12 @@ impl LeaseStore for SqlLeases {
         Ok(acquired.map(|row| claimed(ask, row)))
     }
 
+    async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
+        let (operation, term) = (format!("end the wait of {}", term.name), term.clone());
+        let end = async move |session: &mut Session| leases::end_wait(session, &term).await;
+        self.run(None, operation, end).await
+    }
+
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         let (operation, term) = (format!("release {}", term.name), term.clone());
         if let (Store::Postgres { .. }, Release::Free) = (self.database.store(), how) {

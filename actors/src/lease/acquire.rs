@@ -99,22 +99,24 @@ pub(crate) fn claimed(
         return vec![];
     }
     slot.after = claim.after;
-    slot.phase = Phase::Waiting { term: claim.term, until: view.now + claim.wait };
+    let is_owed = !claim.wait.is_zero();
+    slot.phase = Phase::Waiting { term: claim.term, until: view.now + claim.wait, is_owed };
     waited(slot, view)
 }
 
 /// Starts the worker once the wait has passed, if the trust deadline still lies ahead.
 pub(crate) fn waited(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
-    let Phase::Waiting { term, until } = &slot.phase else { return vec![] };
+    let Phase::Waiting { term, until, is_owed } = &slot.phase else { return vec![] };
     if view.now < *until {
         return vec![];
     }
-    let term = term.clone();
+    let (term, is_owed) = (term.clone(), *is_owed);
     if !view.trusted {
         slot.phase = Phase::Standby;
         return vec![];
     }
     slot.started_at = view.now;
     slot.phase = Phase::Running { term: term.clone() };
-    vec![Command::Start(term, slot.after)]
+    let end_wait = is_owed.then(|| Command::EndWait(term.clone()));
+    [Command::Start(term, slot.after)].into_iter().chain(end_wait).collect()
 }

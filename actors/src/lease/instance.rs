@@ -29,6 +29,8 @@ pub enum Event {
     News(Incarnation, News),
     /// A claim was answered.
     Claimed(LeaseName, Incarnation, Result<Option<Claim>, StoreError>),
+    /// The end of a wait was answered.
+    WaitEnded(Result<bool, StoreError>),
     /// A release was answered.
     Released(TermId, Result<bool, StoreError>),
     /// A worker's end is confirmed: nothing of it runs any more.
@@ -160,8 +162,9 @@ impl Instance {
                 vec![Command::End]
             }
             Event::Shutdown => self.close(now, jitter),
-            // Of an earlier life, or of a term that is over.
+            // Nothing follows, or it is of an earlier life, or of a term that is over.
             Event::Tick
+            | Event::WaitEnded(_)
             | Event::News(..)
             | Event::Claimed(..)
             | Event::Released(..)

@@ -33,6 +33,8 @@ pub enum Phase {
         term: TermId,
         /// When the worker may start.
         until: Moment,
+        /// Whether the store carries the wait for it.
+        is_owed: bool,
     },
     /// Ours, and its worker runs.
     Running {
@@ -141,6 +143,8 @@ pub enum Command {
         /// For the log.
         why: &'static str,
     },
+    /// Tell the store that the wait that came with a term has passed.
+    EndWait(TermId),
     /// Release a term.
     Release(TermId, Release),
     /// End the incarnation: its last release is acknowledged.

@@ -59,6 +59,12 @@ impl State {
                 tracing::info!(lease.name = %term.name, lease.epoch = term.epoch.0, why, "stopping worker");
                 self.stop(myself, term, within, revoked, why);
             }
+            // Without an answer the next claimer waits once more, and that is all.
+            Command::EndWait(term) => self.ask(
+                myself,
+                async move { store.end_wait(&term).await },
+                |reply| Event::WaitEnded(logged(reply)),
+            ),
             Command::Release(term, how) => {
                 let asked = term.clone();
                 self.ask(

@@ -140,14 +140,23 @@ fn without_the_fence_an_older_epoch_commits_last() {
     assert_breaks("I3", "no fence", rules);
 }
 
-/// A known limit, of the store and not of the phases: a wait that is carried on is kept as a time of the store's wall
-/// clock, and a step forward eats it. It takes a lost session, a cut, a drain and a step, all within G.
-#[test]
-fn a_carried_wait_does_not_survive_a_step_of_the_stores_wall_clock() {
-    let faults: fn(usize) -> Vec<Fault> = |n| match n {
+/// It takes a lost session, a cut, a drain and a step, all within G.
+fn owing_while_the_clock_steps(node: usize) -> Vec<Fault> {
+    match node {
         0 => vec![Kill(0), Cut(0), ClockStep(6)],
         1 => vec![Drain(1)],
         _ => vec![],
-    };
-    assert_overlaps("clock step and a carried wait", Rules { faults_max: 4, faults, ..RULES });
+    }
+}
+
+#[test]
+fn a_carried_wait_survives_a_step_of_the_stores_wall_clock() {
+    let faults = owing_while_the_clock_steps;
+    hold("clock step and a carried wait", &Rules { faults_max: 4, ticks_max: 10, faults, ..RULES }, 0);
+}
+
+#[test]
+fn a_carried_wait_by_the_stores_wall_clock_overlaps() {
+    let (broken, faults) = (Broken::WallClockWait, owing_while_the_clock_steps);
+    assert_overlaps("wait by wall clock", Rules { broken, faults_max: 4, faults, ..RULES });
 }

@@ -100,6 +100,7 @@ pub fn failure(command: &Command, sent: Moment) -> Event {
         Command::Renew(me) => Event::Renewed(me, sent, error()),
         Command::Claim(ask) => Event::Claimed(ask.name, ask.me, error()),
         Command::Bury(_) => Event::Buried(error()),
+        Command::EndWait(_) => Event::WaitEnded(error()),
         Command::Release(term, _) => Event::Released(term, error()),
         Command::Depart(_) => Event::Departed,
         _ => Event::Declared(error()),

@@ -141,8 +141,11 @@ impl World {
                 print = print.number(silent.cast_unsigned());
             }
         }
-        let wait = (lease.start_not_before - self.store.wall(self.now)).max(0);
-        print = print.of(&lease.holder).number(wait.cast_unsigned()).tick(lease.owed_until);
+        print = print.of(&lease.holder).number(lease.owed).tick(lease.owed_until);
+        if rules.broken == Broken::WallClockWait {
+            let wait = (lease.start_not_before - self.store.wall(self.now)).max(0);
+            print = print.number(wait.cast_unsigned());
+        }
         print = print.number(self.store.clock_offset.cast_unsigned()).number(self.store.is_up.into());
         let behind = (lease.epoch - lease.committed).min(3);
         print.number(behind.cast_unsigned()).of(&self.flights).finish()

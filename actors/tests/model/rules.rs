@@ -29,6 +29,8 @@ pub enum Broken {
     None,
     /// A wait once owed is not carried past a release or a further claim.
     CarriedWait,
+    /// A wait that is owed is kept as a time of the store's wall clock, so that claimers wait what is left of it.
+    WallClockWait,
     /// The answer to a claim gives trust, as a renewal sent at its receipt would.
     ClaimTrusts,
     /// An instance is dead when the store's wall clock says that its last renewal is older than the TTL.

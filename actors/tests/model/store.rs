@@ -47,9 +47,11 @@ pub struct Lease {
     pub name: LeaseName,
     pub epoch: i64,
     pub holder: Option<Incarnation>,
-    /// By the wall clock.
+    /// In ticks: what each claimer waits, until one has waited it out.
+    pub owed: u64,
+    /// By the store's wall clock, for what is broken on purpose: kept as a time, it is what is left of it.
     pub start_not_before: i64,
-    /// The same wait in true ticks: what an honest clock would have kept.
+    /// The tick before which the worker of somebody else may still be at work.
     pub owed_until: u64,
     /// The epoch of the last fenced commit.
     pub committed: i64,
@@ -57,7 +59,8 @@ pub struct Lease {
 
 impl Store {
     pub fn new(name: LeaseName) -> Self {
-        let lease = Lease { name, epoch: 0, holder: None, start_not_before: 0, owed_until: 0, committed: 0 };
+        let lease =
+            Lease { name, epoch: 0, holder: None, owed: 0, start_not_before: 0, owed_until: 0, committed: 0 };
         Self { instances: BTreeMap::new(), lease, clock_offset: 0, is_up: true }
     }
 
@@ -169,15 +172,19 @@ impl Store {
             .is_some_and(|old| old.dead == Some(Death::Beacon) && (old.node, old.life) != (me.node, me.life));
         let lease = &mut self.lease;
         if rules.broken == Broken::CarriedWait {
-            (lease.start_not_before, lease.owed_until) = (0, 0);
+            (lease.owed, lease.owed_until) = (0, 0);
         }
         if owes {
+            lease.owed = lease.owed.max(grace);
             lease.start_not_before = lease.start_not_before.max(wall + grace.cast_signed());
             lease.owed_until = lease.owed_until.max(now + grace);
         }
         lease.epoch = (lease.epoch + 1).max(100 + self.clock_offset);
         lease.holder = Some(ask.me);
-        let wait = u64::try_from(lease.start_not_before - wall).unwrap_or(0);
+        let wait = match rules.broken {
+            Broken::WallClockWait => u64::try_from(lease.start_not_before - wall).unwrap_or(0),
+            _ => lease.owed,
+        };
         let term = TermId { name: lease.name.clone(), holder: ask.me, epoch: Epoch(lease.epoch) };
         self.forget_the_dead();
         let after = HandOver { reason: "released", gap: Duration::ZERO };
@@ -186,6 +193,14 @@ impl Store {
 
     pub fn has(&self, term: &TermId) -> bool {
         self.lease.holder == Some(term.holder) && self.lease.epoch == term.epoch.0
+    }
+
+    pub fn end_wait(&mut self, term: &TermId) -> bool {
+        let ours = self.has(term);
+        if ours {
+            self.lease.owed = 0;
+        }
+        ours
     }
 
     pub fn release(&mut self, term: &TermId) -> bool {

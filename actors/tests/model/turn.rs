@@ -173,6 +173,7 @@ impl World {
             Command::Claim(ask) => {
                 Event::Claimed(ask.name.clone(), ask.me, Ok(store.claim(&ask, rules, now)))
             }
+            Command::EndWait(term) => Event::WaitEnded(Ok(store.end_wait(&term))),
             Command::Release(term, _) => {
                 let released = store.release(&term);
                 Event::Released(term, Ok(released))

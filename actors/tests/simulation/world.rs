@@ -304,6 +304,7 @@ impl World {
                 }
                 Event::Claimed(name, me, reply)
             }
+            Command::EndWait(term) => Event::WaitEnded(now(self.store.end_wait(&term))),
             Command::Release(term, how) => {
                 let works =
                     self.nodes.iter().any(|n| n.workers.get(&term.name).is_some_and(|r| r.term == term));
@@ -350,6 +351,7 @@ fn failure(command: &Command, sent: Moment) -> Event {
         Command::Renew(me) => Event::Renewed(me, sent, error()),
         Command::Claim(ask) => Event::Claimed(ask.name, ask.me, error()),
         Command::Bury(_) => Event::Buried(error()),
+        Command::EndWait(_) => Event::WaitEnded(error()),
         Command::Release(term, _) => Event::Released(term, error()),
         Command::Depart(_) => Event::Departed,
         _ => Event::Declared(error()),

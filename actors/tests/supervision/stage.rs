@@ -79,6 +79,11 @@ impl LeaseStore for Faulty {
         self.inner.claim(ask).await
     }
 
+    async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
+        self.reach("end_wait")?;
+        self.inner.end_wait(term).await
+    }
+
     async fn news(&self, me: Incarnation) -> News {
         self.inner.news(me).await
     }

@@ -19,7 +19,7 @@ type ListColumns = ((Text, BigInt, Nullable<BigInt>, Bool, Bool, Nullable<Text>,
 /// Every lease, by name.
 pub(in crate::store) async fn all(session: &mut Session) -> QueryResult<Vec<ListRow>> {
     let select = Statement::new(
-        "SELECT l.name, l.epoch, l.since, l.start_not_before > {now_us}, COALESCE(w.paused, FALSE),
+        "SELECT l.name, l.epoch, l.since, l.owed_us > 0, COALESCE(w.paused, FALSE),
                 CASE WHEN w.desired_holder IS DISTINCT FROM l.holder THEN w.desired_holder END,
                 EXISTS (SELECT 1 FROM lease_cooldown c WHERE c.name = l.name AND c.until > {now_us}),
                 h.incarnation, h.label, h.host, h.pid, h.state = 'draining'

@@ -68,13 +68,13 @@ type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
-/// the start waits the whole grace from now; a wait once owed stays. The epoch is at least the timeline, from bit 42 on,
+/// the start waits the whole grace; a wait once owed stays, in full, until somebody has waited it out. The epoch is at least the timeline, from bit 42 on,
 /// and the database's clock in milliseconds below it: so it rises across a fail-over that lost the last ones.
 const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
              epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
                  (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),
-             start_not_before = {greatest}(start_not_before, COALESCE(
-                 (SELECT {now_us} + ? FROM lease_instance d WHERE d.incarnation = lease.holder
+             owed_us = {greatest}(owed_us, COALESCE(
+                 (SELECT CAST(? AS BIGINT) FROM lease_instance d WHERE d.incarnation = lease.holder
                   AND d.dead_reason = 'beacon'
                   AND d.process <> (SELECT m.process FROM lease_instance m WHERE m.incarnation = ?)), 0))
          WHERE name = ?
@@ -82,7 +82,7 @@ const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {
               OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
          AND NOT EXISTS (SELECT 1 FROM lease_wish w WHERE w.name = lease.name AND w.paused)
          AND EXISTS (SELECT 1 FROM lease_instance m WHERE m.incarnation = ? AND m.state = 'up')
-         RETURNING epoch, {greatest}(0, start_not_before - {now_us}) AS wait,
+         RETURNING epoch, owed_us AS wait,
              (SELECT d.dead_reason FROM lease_instance d WHERE d.incarnation = previous) AS death,
              freed_at IS NOT NULL AS released,
              {greatest}(0, {now_us} - COALESCE(
@@ -121,6 +121,13 @@ fn update(text: &str, ask: &Ask) -> Statement {
     let me = ask.me.to_string();
     let update = Statement::new(text).bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me);
     update.bind(ask.name.as_str()).bind(&me)
+}
+
+/// Clears the wait where the whole term matches.
+pub(in crate::store) async fn end_wait(session: &mut Session, term: &TermId) -> QueryResult<bool> {
+    let update = Statement::new("UPDATE lease SET owed_us = 0 WHERE name = ? AND holder = ? AND epoch = ?");
+    let update = update.bind(term.name.as_str()).bind(term.holder.to_string()).bind(term.epoch.0);
+    Ok(session.execute(update).await? > 0)
 }
 
 /// Clears the holder where the whole term matches; a carried wait stays. False: it was not this term's any more.

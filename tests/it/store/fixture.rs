@@ -205,6 +205,10 @@ impl LeaseStore for Fixture {
         self.leases.claim(ask).await
     }
 
+    async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
+        self.leases.end_wait(term).await
+    }
+
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         self.leases.release(term, how).await
     }

@@ -31,7 +31,7 @@ mod suite_on_postgres {
 }
 
 on_both! {
-    a_carried_wait_outlives_claims_and_releases
+    a_carried_wait_outlives_claims_and_releases_until_it_was_waited_out
     nobody_claims_a_paused_lease
     every_acquire_and_its_end_is_in_the_history
     an_epoch_is_at_least_the_databases_clock
@@ -39,18 +39,23 @@ on_both! {
     each_operation_ends_in_time_while_others_block_the_database
 }
 
-async fn a_carried_wait_outlives_claims_and_releases(fixture: Fixture) {
+async fn a_carried_wait_outlives_claims_and_releases_until_it_was_waited_out(fixture: Fixture) {
     let first = fixture.acquire().await;
     assert_eq!(first.wait, Duration::ZERO);
     fixture.leases.release(&first.term, Release::Free).await.unwrap();
-    let at = unix_ms() * 1000 + 600_000_000;
-    fixture.execute(&format!("UPDATE lease SET start_not_before = {at}")).await;
+    fixture.execute("UPDATE lease SET owed_us = 600000000").await;
+    let mut old = first.term;
     for _ in 0..2 {
         let claim = fixture.acquire().await;
-        assert!(claim.wait > Duration::from_secs(500), "{:?}", claim.wait);
-        assert!(claim.wait <= Duration::from_secs(600), "{:?}", claim.wait);
+        assert_eq!(claim.wait, Duration::from_secs(600));
+        assert!(!fixture.leases.end_wait(&old).await.unwrap(), "by an old term");
         fixture.leases.release(&claim.term, Release::Free).await.unwrap();
+        old = claim.term;
     }
+    let waited = fixture.acquire().await.term;
+    assert!(fixture.leases.end_wait(&waited).await.unwrap());
+    fixture.leases.release(&waited, Release::Free).await.unwrap();
+    assert_eq!(fixture.acquire().await.wait, Duration::ZERO);
 }
 
 async fn nobody_claims_a_paused_lease(fixture: Fixture) {
@@ -116,7 +121,7 @@ async fn the_list_tells_the_states_apart(fixture: Fixture) {
     fixture.leases.release(&term, how).await.unwrap();
     fixture.leases.claim(&of(running, me.incarnation)).await.unwrap().unwrap();
     fixture.leases.claim(&of(waiting, me.incarnation)).await.unwrap().unwrap();
-    fixture.execute("UPDATE lease SET start_not_before = 9000000000000000 WHERE name = 'waiting'").await;
+    fixture.execute("UPDATE lease SET owed_us = 1 WHERE name = 'waiting'").await;
     fixture
         .execute("INSERT INTO lease_wish (name, paused, desired_holder) VALUES ('paused', TRUE, 'x')")
         .await;

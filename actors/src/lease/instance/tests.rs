@@ -138,14 +138,24 @@ fn a_claim_whose_answer_was_lost_is_found_by_the_next_renewal_and_given_back() {
 }
 
 #[test]
-fn a_wait_that_is_owed_passes_before_the_start() {
+fn a_wait_that_is_owed_passes_before_the_start_and_is_then_forgotten() {
     let mut stage = Stage::registered(Effects::External);
     stage.renews(row(None, 6));
     assert_eq!(stage.claims(7, Duration::from_millis(300)), []);
     stage.later(299);
     assert_eq!(stage.hears(Event::Tick), []);
     stage.later(1);
-    assert_eq!(stage.hears(Event::Tick), [Command::Start(stage.term(7), after())]);
+    let term = stage.term(7);
+    assert_eq!(stage.hears(Event::Tick), [Command::Start(term.clone(), after()), Command::EndWait(term)]);
+}
+
+#[test]
+fn a_wait_that_was_not_waited_out_stays_for_the_next() {
+    let mut stage = Stage::registered(Effects::External);
+    stage.renews(row(None, 6));
+    stage.claims(7, Duration::from_millis(300));
+    stage.later(299);
+    assert_eq!(stage.hears(Event::Shutdown), [Command::Release(stage.term(7), Release::Free)]);
 }
 
 /// A slow success buys nothing: each answer counts for its own send.
