@@ -9,7 +9,9 @@ use leased_actors::memory::MemoryStore;
 use leased_actors::supervisor::Supervision;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Conduct, Faulty, Log, Played, TIMING, declare_dead, running, start, state, until, world};
+use crate::stage::{
+    Conduct, Faulty, Log, Played, TIMING, declare_dead, leave, running, start, state, until, world,
+};
 
 /// A holder that can be cut off by its `away`, and a rival on standby; each with a log of its own.
 struct Pair {
@@ -44,6 +46,7 @@ async fn a_holder_cut_off_is_stopped_within_f_plus_s_and_before_its_rival_starts
     running(&pair.rival, "w").await;
     log.until("w started", 2).await;
     assert_eq!(log.lines(), ["w started", "w stopped", "w started"]);
+    leave(pair.rival).await;
 }
 
 /// What ran was bound to the process's own end, not to the lease's.
@@ -60,6 +63,8 @@ async fn a_worker_does_nothing_after_its_lease_is_lost_though_its_process_lives_
     pair.logs[1].until("w acts", 100).await;
     assert_eq!(pair.logs[0].lines(), done, "it acted after its rival's start");
     assert_eq!(state(&pair.holder.snapshot().borrow(), "w"), "standby");
+    leave(pair.rival).await;
+    leave(pair.holder).await;
 }
 
 /// The release was sent on the context whose end had asked for it, and so never was.
@@ -101,6 +106,8 @@ async fn is_trusted_answers_in_less_than_a_millisecond_while_the_database_does_n
     let each = begun.elapsed() / asked.max(1);
     assert!(asked > 100 && each < Duration::from_millis(1), "{asked} questions, {each:?} each");
     assert!(!term.is_trusted());
+    mute.store(false, Ordering::SeqCst);
+    leave(supervision).await;
 }
 
 /// Every client had to know every job, since any of them could be elected for all.

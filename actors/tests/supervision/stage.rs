@@ -291,6 +291,12 @@ pub async fn start_with(timing: Timing, store: Faulty, workers: Vec<Played>) -> 
     supervisor::start(setup, Arc::new(store), workers).await.unwrap()
 }
 
+/// Ends an instance in order. The watchdog of one that is only dropped outlives it, and bites.
+pub async fn leave(mut supervision: Supervision) {
+    supervision.shut_down();
+    supervision.ended().await.unwrap();
+}
+
 /// Waits, for at most ten seconds, until the snapshot is as wanted.
 pub async fn until(supervision: &Supervision, what: &str, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let mut snapshot = supervision.snapshot();

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::stage::{Conduct, Faulty, Played, TIMING, declare_dead, running, start, state, until, world};
+use crate::stage::{
+    Conduct, Faulty, Played, TIMING, declare_dead, leave, running, start, state, until, world,
+};
 
 /// consul#1843 and kyverno#14984: work went on long after the lock was lost.
 #[tokio::test(flavor = "multi_thread")]
@@ -28,6 +30,7 @@ async fn an_external_worker_stops_when_trust_ends_and_a_fenced_one_outlives_the_
         log.place("released out") > log.place("out stopped"),
         "its old term goes back before a new one begins"
     );
+    leave(supervision).await;
 }
 
 /// consul#1162, azure-webjobs-sdk#2454: one failed renewal dropped everything.
@@ -46,6 +49,7 @@ async fn a_renewal_that_fails_now_and_then_loses_nothing() {
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
     assert_eq!(log.lines(), ["w started"]);
+    leave(supervision).await;
 }
 
 /// runlore#250, haproxy-ingress#1210: an election loop that ran once left a permanent zombie standby.

@@ -198,13 +198,15 @@ async fn a_process_whose_worker_ignores_its_stop_is_ended_before_its_rival_start
     }
     let fixture = Fixture::sqlite().await;
     let mut stubborn = Inside::start(TEST, &fixture, "ignores").await;
-    let (_rival, started) = rival(SHORT, &fixture, Effects::External).await;
+    let (mut rival, started) = rival(SHORT, &fixture, Effects::External).await;
     stubborn.go();
     let started = start_of(&started).await;
     let status = stubborn.ended().await;
     let worked_until = stubborn.works_until().unwrap();
     assert!(worked_until < started, "it worked for {:?} beside its rival", worked_until.since(started));
     assert_eq!(status.code(), Some(app::Exit::Failed as i32), "{status}");
+    rival.shut_down();
+    rival.ended().await.unwrap();
 }
 
 /// Works on whatever it is told, and blocks its thread all the while; no renewal leaves once it may go.
