@@ -92,7 +92,8 @@ async fn is_trusted_answers_in_less_than_a_millisecond_while_the_database_does_n
     let ((memory, log), term) = (world(), Arc::new(OnceLock::new()));
     let store = Faulty::new(&memory, &log);
     let mute = store.mute.clone();
-    let worker = Played::new("w", Conduct::Showing(term.clone()), &log).external();
+    // Fenced: nobody stops it, so that nothing but the deadline ends its trust.
+    let worker = Played::new("w", Conduct::Showing(term.clone()), &log);
     let supervision = start(store, vec![worker]).await;
     running(&supervision, "w").await;
     log.until("w started", 1).await;
