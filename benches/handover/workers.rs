@@ -72,7 +72,7 @@ impl Workers {
     }
 }
 
-fn environment(url: &str) -> [(&str, &str); 7] {
+fn environment(url: &str) -> [(&str, &str); 8] {
     [
         ("ATCR__DATABASE__URL", url),
         ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
