@@ -4,6 +4,7 @@
 mod cited;
 mod commands;
 mod exits;
+mod guards;
 mod life;
 mod nothing_lost;
 mod operators;

@@ -3,6 +3,7 @@
 mod abrupt;
 mod beacon_postgres;
 mod beacon_sqlite;
+mod cleanup;
 mod crash_postgres;
 mod fence;
 mod fixture;

@@ -38,6 +38,8 @@ pub struct Faulty {
     pub mute: Arc<AtomicBool>,
     pub failing_releases: Arc<AtomicU32>,
     pub slow_release: Duration,
+    /// How long the answer of a renewal is under way.
+    pub slow_renewal: Duration,
     pub log: Log,
     /// The leases that were asked for.
     pub asked: Log,
@@ -45,8 +47,10 @@ pub struct Faulty {
 
 impl Faulty {
     pub fn new(inner: &Arc<MemoryStore>, log: &Log) -> Self {
-        let (away, mute, failing_releases, slow_release, asked) = Default::default();
-        Self { inner: inner.clone(), away, mute, failing_releases, slow_release, log: log.clone(), asked }
+        let (away, mute, failing_releases) = Default::default();
+        let (slow_release, slow_renewal, asked) = Default::default();
+        let (inner, log) = (inner.clone(), log.clone());
+        Self { inner, away, mute, failing_releases, slow_release, slow_renewal, log, asked }
     }
 
     async fn reach(&self, operation: &str) -> Result<(), StoreError> {
@@ -69,7 +73,12 @@ impl LeaseStore for Faulty {
 
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
         self.reach("renew").await?;
-        self.inner.renew(me).await
+        let reply = self.inner.renew(me).await;
+        if !self.slow_renewal.is_zero() {
+            tokio::time::sleep(self.slow_renewal).await;
+            self.log.add("renewed");
+        }
+        reply
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {
@@ -89,7 +98,7 @@ impl LeaseStore for Faulty {
     }
 
     async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
-        self.reach("end_wait")?;
+        self.reach("end_wait").await?;
         self.inner.end_wait(term).await
     }
 
