@@ -11,7 +11,7 @@ use leased_actors::lease::instance::Event;
 use leased_actors::lease::slot::{Command, Outcome};
 use leased_actors::lease::timing::Timing;
 use leased_actors::lease::{
-    Effects, Epoch, Incarnation, LeaseName, LeaseStore, News, Registration, StoreError, TermId,
+    Effects, Epoch, Incarnation, LeaseName, LeaseStore, News, ProcessId, Registration, StoreError, TermId,
 };
 use leased_actors::memory::MemoryStore;
 use rand::rngs::StdRng;
@@ -304,10 +304,15 @@ impl World {
         self.send(node, life, delay, Content::Answer(Box::new(answer)));
     }
 
+    /// From the seed too: the order in which instances come to be asked follows from it.
+    fn incarnation(&mut self) -> Incarnation {
+        format!("{:032x}", self.random.random::<u128>()).parse().expect("32 digits")
+    }
+
     fn answer(&mut self, node: usize, command: &Command, sent: Moment, lost: bool) -> Event {
         let event = match command.clone() {
             Command::Register => {
-                let me = registration(self.nodes[node].process, self.rules.ttl);
+                let me = registration(self.incarnation(), self.nodes[node].process, self.rules.ttl);
                 let names: Vec<_> = self.leases.iter().map(|(name, _)| name.clone()).collect();
                 Event::Registered(me.incarnation, now(self.store.register(&me, &names)))
             }
@@ -395,8 +400,8 @@ fn failure(command: &Command, sent: Moment) -> Event {
     }
 }
 
-fn registration(process: leased_actors::lease::ProcessId, ttl: Duration) -> Registration {
-    Registration { process, ttl, ..leased_actors::testing::registration("node") }
+fn registration(incarnation: Incarnation, process: ProcessId, ttl: Duration) -> Registration {
+    Registration { incarnation, process, ttl, ..leased_actors::testing::registration("node") }
 }
 
 /// The memory store never waits.
