@@ -38,13 +38,26 @@ fn the_terms_of_two_hundred_contenders_that_stall_at_random_are_disjoint() {
     let mut world = World::new(2, Rules { nodes: 200, dawdling: true, ..CALM });
     for _ in 0..60 {
         world.run(Duration::from_millis(random.random_range(200..1_500)));
-        let span = |random: &mut StdRng| Duration::from_millis(random.random_range(50..9_000));
+        // Half of them shorter than F, half long enough to be declared dead in.
+        let span = |random: &mut StdRng| {
+            Duration::from_millis(if random.random() {
+                random.random_range(50..2_000)
+            } else {
+                random.random_range(5_500..9_000)
+            })
+        };
         for _ in 0..3 {
             let node = random.random_range(0..200);
             world.stall(node, span(&mut random));
         }
-        if let Some(holder) = world.runner(&work()).filter(|_| random.random_bool(0.5)) {
-            world.stall(holder, span(&mut random));
+        let now = world.clock.now();
+        let Some(holder) = world.runner(&work()).filter(|at| world.nodes[*at].is_awake(now)) else {
+            continue;
+        };
+        match random.random_range(0..10) {
+            0..5 => world.stall(holder, span(&mut random)),
+            5..8 => world.shut_down(holder),
+            _ => {}
         }
     }
     let terms = world.assert_disjoint(&work());
