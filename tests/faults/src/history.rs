@@ -100,6 +100,10 @@ pub enum What {
     Resumed,
     /// See [`What::Killed`].
     Gone,
+    /// The runner: the network of this process was cut, or is whole again.
+    Cut,
+    /// See [`What::Cut`].
+    Mended,
     /// The runner did this. Every lease must run again so long after `Healed`, or after this if nothing has to heal.
     #[allow(missing_docs)]
     Fault { nemesis: String, within: u64, heals: bool },

@@ -5,5 +5,6 @@
 //! it. [`check`] is pure: a history in, violations out. [`runner`] starts contenders, does to them what a seed says, and
 //! has the history checked.
 
+pub mod check;
 pub mod contender;
 pub mod history;
