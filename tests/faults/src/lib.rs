@@ -8,3 +8,4 @@
 pub mod check;
 pub mod contender;
 pub mod history;
+pub mod runner;

@@ -65,8 +65,8 @@ fn good() -> Vec<Event> {
     ]);
     events.extend((0..190).map(|n| of(1_002 + n * 5, "a", "x", 1, What::Acted)));
     events.extend((0..190).map(|n| of(2_012 + n * 5, "b", "x", 2, What::Acted)));
-    for n in 1..=6_i64 {
-        let sent = n.unsigned_abs() * 500;
+    for n in 1..=50_i64 {
+        let sent = n.unsigned_abs() * 60;
         let both = [What::Ordered { place: n, n }, What::Committed { n }];
         events.extend(both.map(|what| of(sent, "b", "y", 1, what)));
     }
@@ -129,14 +129,14 @@ fn i3_an_old_epoch_that_commits_late_is_found() {
     breaks(
         3,
         &[
-            of(0, "b", "y", 2, What::Ordered { place: 7, n: 1 }),
-            of(0, "a", "y", 1, What::Ordered { place: 8, n: 9 }),
+            of(0, "b", "y", 2, What::Ordered { place: 51, n: 1 }),
+            of(0, "a", "y", 1, What::Ordered { place: 52, n: 99 }),
         ]
         .map(|e| Event { incarnation: None, ..e }),
     );
     breaks(3, &[of(1_300, "b", "y", 1, What::Refused { n: 3 })]);
     let mut events = good();
-    events.push(of(1_405, "b", "y", 1, What::Committed { n: 7 }));
+    events.push(of(1_405, "b", "y", 1, What::Committed { n: 99 }));
     finds(3, &events);
 }
 
