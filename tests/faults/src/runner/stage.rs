@@ -390,7 +390,7 @@ fn environment(timing: &Timing, url: &str, at: usize) -> Vec<(String, String)> {
 fn migrate(url: &str) -> Result<(), String> {
     let environment = [("ATCR__DATABASE__URL".to_owned(), url.to_owned())];
     let settings = Settings::load(None, environment).map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let database = app::open(&settings).await.map_err(|error| error.to_string())?;
         database.migrate().await.map(drop).map_err(|error| error.to_string())
