@@ -1,11 +1,15 @@
 //! The last resort for a worker that acts outside the database: a plain thread that ends the process when trust plus
 //! the stop budget has run out and the worker is not confirmed stopped. A plain thread, since what it guards against
 //! includes a runtime whose threads are all stuck (cilium#42920).
+//!
+//! Who slept through the end of trust is late by no fault of the worker: after a suspend the budget runs from the waking,
+//! once, or every laptop that sleeps would end the process.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
+use crate::lease::timing::Timing;
 use crate::lease::{TermId, Trust};
 
 /// How often deadlines are looked at: they move with each renewal, and the thread's own sleep does not count suspend.
@@ -25,20 +29,28 @@ pub(crate) struct Watchdog {
 struct Watched {
     term: TermId,
     trust: Trust,
+    /// From when the budget runs, once trust was seen to have passed.
+    counts_from: Option<Moment>,
 }
 
 impl Watchdog {
     /// Starts the thread; it ends when the last handle is gone.
-    pub(crate) fn start(clock: Clock, stop_within: Duration, bite: Bite) -> std::io::Result<Self> {
+    pub(crate) fn start(clock: Clock, timing: &Timing, bite: Bite) -> std::io::Result<Self> {
         let watched = Arc::new(Mutex::new(Vec::new()));
-        let dog = Dog { watched: Arc::downgrade(&watched), clock, stop_within, bite };
-        std::thread::Builder::new().name("watchdog".into()).spawn(move || dog.watch())?;
+        let (trust_for, stop_within) = (timing.trust_for, timing.stop_within);
+        let dog = Dog { watched: Arc::downgrade(&watched), clock, trust_for, stop_within, bite };
+        let looked = dog.clock.now();
+        std::thread::Builder::new().name("watchdog".into()).spawn(move || dog.watch(looked))?;
         Ok(Self { watched })
     }
 
     /// Watches `term` until [`Watchdog::let_go`].
     pub(crate) fn watch(&self, term: TermId, trust: Trust) {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).push(Watched { term, trust });
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).push(Watched {
+            term,
+            trust,
+            counts_from: None,
+        });
     }
 
     /// The worker is confirmed stopped.
@@ -50,24 +62,39 @@ impl Watchdog {
 struct Dog {
     watched: Weak<Mutex<Vec<Watched>>>,
     clock: Clock,
+    trust_for: Duration,
     stop_within: Duration,
     bite: Bite,
 }
 
 impl Dog {
-    fn watch(&self) {
+    fn watch(&self, mut looked: Moment) {
         while let Some(watched) = self.watched.upgrade() {
+            let now = self.clock.now();
             let overdue = {
-                let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
-                let late = |w: &&Watched| self.clock.now() >= w.trust.deadline() + self.stop_within;
-                watched.iter().find(late).map(|w| w.term.clone())
+                let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                watched.iter_mut().find_map(|w| self.is_late(w, looked, now).then(|| w.term.clone()))
             };
+            looked = now;
             if let Some(term) = overdue {
                 (self.bite)(&term);
             }
             drop(watched);
             std::thread::park_timeout(LOOK_EVERY);
         }
+    }
+
+    /// Only a pause longer than F puts the count off: a shorter one is what F and S are reckoned with. And only the one in
+    /// which trust passed: a process that is stopped again and again gets no more time by it.
+    fn is_late(&self, watched: &mut Watched, looked: Moment, now: Moment) -> bool {
+        let deadline = watched.trust.deadline();
+        if now < deadline {
+            watched.counts_from = None;
+            return false;
+        }
+        let slept = now.since(looked) > self.trust_for;
+        let from = *watched.counts_from.get_or_insert(if slept { now } else { deadline });
+        now >= from + self.stop_within
     }
 }
 
@@ -78,19 +105,53 @@ mod tests {
     use super::*;
     use crate::lease::{Epoch, Incarnation};
 
-    #[test]
-    fn it_bites_once_trust_and_the_stop_budget_have_passed_and_not_before() {
+    /// A dog with F = 2 s and S = 1 s, its clock, a watched term whose trust has those two seconds, and its bites.
+    fn watching() -> (Watchdog, Clock, TermId, Trust, mpsc::Receiver<TermId>) {
         let (clock, (bitten, bites)) = (Clock::manual(), mpsc::sync_channel(1_000));
         let bite: Bite = Arc::new(move |term| drop(bitten.send(term.clone())));
-        let dog = Watchdog::start(clock.clone(), Duration::from_secs(1), bite).expect("a thread starts");
+        let dog = Watchdog::start(clock.clone(), &Timing::POSTGRES, bite).expect("a thread starts");
         let term = TermId { name: "w".parse().expect("a name"), holder: Incarnation::new(), epoch: Epoch(1) };
         let trust = Trust::none(clock.clone());
         trust.extend(clock.now() + Duration::from_secs(2));
-        dog.watch(term.clone(), trust);
-        clock.advance(Duration::from_millis(2_999));
-        assert!(bites.recv_timeout(LOOK_EVERY * 3).is_err(), "bitten too early");
+        dog.watch(term.clone(), trust.clone());
+        (dog, clock, term, trust, bites)
+    }
+
+    /// Moves the clock, and waits until the dog has certainly looked.
+    fn nothing_after(clock: &Clock, by: Duration, bites: &mpsc::Receiver<TermId>) {
+        clock.advance(by);
+        assert!(bites.recv_timeout(LOOK_EVERY * 4).is_err(), "bitten too early");
+    }
+
+    #[test]
+    fn it_bites_once_trust_and_the_stop_budget_have_passed_and_not_before() {
+        let (dog, clock, term, _, bites) = watching();
+        nothing_after(&clock, Duration::from_millis(1_500), &bites);
+        nothing_after(&clock, Duration::from_millis(1_499), &bites);
         clock.advance(Duration::from_millis(1));
         assert_eq!(bites.recv_timeout(Duration::from_secs(5)), Ok(term.clone()));
         dog.let_go(&term);
+    }
+
+    #[test]
+    fn after_a_suspend_the_stop_budget_runs_from_the_waking_once() {
+        let (dog, clock, term, _, bites) = watching();
+        nothing_after(&clock, Duration::from_secs(120), &bites);
+        nothing_after(&clock, Duration::from_millis(999), &bites);
+        clock.advance(Duration::from_secs(120));
+        assert_eq!(
+            bites.recv_timeout(Duration::from_secs(5)),
+            Ok(term.clone()),
+            "a second suspend gave more time"
+        );
+        dog.let_go(&term);
+    }
+
+    #[test]
+    fn a_renewal_after_a_suspend_ends_the_count() {
+        let (_dog, clock, _, trust, bites) = watching();
+        nothing_after(&clock, Duration::from_secs(120), &bites);
+        trust.extend(clock.now() + Duration::from_secs(2));
+        nothing_after(&clock, Duration::from_millis(1_999), &bites);
     }
 }

@@ -55,12 +55,13 @@ pub fn main() -> ExitCode {
     match begin(arguments) {
         // Not by a return: a thread that is stuck in the kernel must not hold the process.
         Ok(code) => std::process::exit(code),
+        #[allow(clippy::print_stderr, reason = "a program's last word")]
         Err(error) => {
-            #[allow(clippy::print_stderr, reason = "a program's last word")]
-            {
-                eprintln!("contender: {error}");
+            eprintln!("contender: {error}");
+            match error.downcast_ref::<app::Refusal>() {
+                Some(refusal) => refusal.exit().into(),
+                None => ExitCode::FAILURE,
             }
-            ExitCode::FAILURE
         }
     }
 }

@@ -112,12 +112,14 @@ fn play(run: &Run) -> Result<ExitCode, String> {
     println!("faults: seed {seed}, {}, {} instances", run.database, run.instances);
     let mut stage = Stage::set(run.database, run.instances, times, &machine, run.keep.as_deref())?;
     let outcome = act(run, seed, &able, &mut stage);
+    let left_out = std::mem::take(&mut stage.left_out);
     let (history, events) = stage.end();
     let found = check(&events);
     report::table(&events, &found);
     for nemesis in &unable {
         println!("NOT RUN: {} ({})", nemesis.name, machine.lacks(nemesis.needs).unwrap_or_default());
     }
+    left_out.iter().for_each(|what| println!("NOT RUN: {what}"));
     let failures: Vec<String> = outcome.err().into_iter().collect();
     let code = report::conclude(&found, &failures, &history);
     if code != ExitCode::SUCCESS {

@@ -67,15 +67,18 @@ fn lapses(process: &Process) -> impl Iterator<Item = u64> + '_ {
     let mut until = 0;
     let mut lapses = Vec::new();
     for (sent, acknowledged) in renewals {
-        if until > 0 && acknowledged > until {
+        // Trust that comes back before the stop must be confirmed was never lost: nobody may have taken the term.
+        if until > 0 && acknowledged > until + process.stop_within {
             lapses.push(until);
         }
         until = until.max(sent + process.trust_for);
     }
     lapses.push(until);
     // Its timers have not moved: it wakes by the next of them, and what a suspend is allowed is F + S.
-    let long = process.shifts.iter().filter(|(_, by)| *by > process.trust_for);
-    lapses.extend(long.map(|(at, _)| at + process.trust_for));
+    let bound = |at: u64| at + process.trust_for;
+    let regained = |at: u64| process.renewals.iter().any(|(sent, acked)| *sent > at && *acked <= bound(at));
+    let long = process.shifts.iter().filter(|(at, by)| *by > process.trust_for && !regained(*at));
+    lapses.extend(long.map(|(at, _)| bound(*at)));
     lapses.into_iter()
 }
 

@@ -78,7 +78,7 @@ pub fn rows(history: &[Event]) -> Vec<Row> {
     let (claims, gaps) = (past.claims(), gaps(&past));
     for (row, end) in rows.iter_mut().zip(ends) {
         row.claims = claims.iter().filter(|claim| claim.event.at >= row.at && claim.event.at < end).count();
-        let mine = gaps.iter().filter(|gap| gap.to >= row.at && gap.from < end);
+        let mine = gaps.iter().filter(|gap| gap.to >= row.at && gap.to < end);
         row.slowest = mine
             .map(|gap| gap.to.saturating_sub(gap.from.max(row.clear.unwrap_or(row.at))))
             .max()

@@ -57,7 +57,16 @@ pub(super) const NEMESES: &[Nemesis] = &[
 
 /// The contender that has a lease chosen by chance.
 fn a_holder(stage: &mut Stage, random: &mut StdRng) -> Result<usize, String> {
+    holder_of(stage, LEASES[random.random_range(0..LEASES.len())])
+}
+
+/// The contender that has a lease, chosen by chance, whose worker acts outside the database.
+fn an_external_holder(stage: &mut Stage, random: &mut StdRng) -> Result<usize, String> {
+    let external: Vec<&str> = LEASES.into_iter().filter(|name| name.starts_with("external")).collect();
+    holder_of(stage, external[random.random_range(0..external.len())])
+}
+
+fn holder_of(stage: &mut Stage, name: &str) -> Result<usize, String> {
     stage.look();
-    let name = LEASES[random.random_range(0..LEASES.len())];
     stage.holder(name).ok_or_else(|| format!("nobody has {name}"))
 }

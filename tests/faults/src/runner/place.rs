@@ -73,7 +73,7 @@ pub(super) enum Place {
     /// A file, on a small disk of its own where that can be had.
     File(Disk),
     /// A server, which one of two ports leads to, and the cables to it.
-    Server { server: Box<Server>, ports: [u16; 2], network: Option<Network>, instances: usize },
+    Server { server: Box<Server>, ports: [u16; 2], network: Option<Network> },
 }
 
 /// A folder, and whether something is mounted there. Dropping it unmounts.
@@ -99,7 +99,7 @@ impl Place {
         let addresses = network.iter().flat_map(|n| (0..instances).map(|at| n.address(at))).collect();
         let server = Box::new(Server::fresh(folder, addresses)?);
         let ports = [server.port, free_port()?];
-        Ok(Self::Server { server, ports, network, instances })
+        Ok(Self::Server { server, ports, network })
     }
 
     /// The address for contender `at`; through a pooler on `port`, if one is given.

@@ -97,6 +97,8 @@ pub(super) struct Stage {
     pub(super) environment: Vec<(String, String)>,
     /// The port of a pooler that contenders are led to which are started from now on.
     pub(super) through: Option<u16>,
+    /// What a nemesis had to leave out, and why.
+    pub(super) left_out: Vec<String>,
     history: PathBuf,
     recorder: Recorder,
     slots: Vec<Slot>,
@@ -142,6 +144,7 @@ impl Stage {
             pooler: machine.pooler.clone(),
             environment: Vec::new(),
             through: None,
+            left_out: Vec::new(),
             tail: File::open(&history).map_err(|error| error.to_string())?,
             history,
             recorder,
@@ -162,8 +165,7 @@ impl Stage {
         (0..self.slots.len()).try_for_each(|at| self.start(at))
     }
 
-    /// Starts a contender in an empty place, and waits for its first line.
-    pub(super) fn start(&mut self, at: usize) -> Result<(), String> {
+    fn spawn(&mut self, at: usize) -> Result<u32, String> {
         let mut environment = environment(&self.times.timing, &self.place.url(at, self.through), at);
         environment.extend(self.environment.iter().cloned());
         let mut arguments: Vec<String> = LEASES.iter().map(|&name| name.to_owned()).collect();
@@ -173,6 +175,12 @@ impl Stage {
         let contender = Contender::spawn(self.place.space(at).as_deref(), &arguments, &environment, &log)?;
         let pid = contender.pid();
         self.slots[at] = Slot { contender: Some(contender), process: None };
+        Ok(pid)
+    }
+
+    /// Starts a contender in an empty place, and waits for its first line.
+    pub(super) fn start(&mut self, at: usize) -> Result<(), String> {
+        let pid = self.spawn(at)?;
         let process = poll("a contender begins", PATIENCE, || {
             self.read();
             if self.slots[at].contender.as_mut().is_some_and(|contender| contender.ended().is_some()) {
@@ -182,6 +190,15 @@ impl Stage {
         })?;
         self.slots[at].process = Some(process);
         Ok(())
+    }
+
+    /// Starts a contender in an empty place that is to end by itself; with which code it does.
+    pub(super) fn start_in_vain(&mut self, at: usize) -> Result<Option<i32>, String> {
+        self.spawn(at)?;
+        let mut contender = self.slots[at].contender.take().ok_or("it was not started")?;
+        poll("a contender ends by itself", PATIENCE, || {
+            contender.ended().map(|status| status.code()).ok_or_else(|| "it runs".to_owned())
+        })
     }
 
     /// Waits until every contender renews and every lease is at work. One that ended by itself is started again, as
@@ -214,6 +231,22 @@ impl Stage {
             let idle: Vec<_> = LEASES.iter().filter(not).collect();
             if idle.is_empty() { Ok(()) } else { Err(format!("{idle:?}")) }
         })
+    }
+
+    /// Waits until the contender at this place registers anew.
+    pub(super) fn until_registered(&mut self, at: usize) -> Result<(), String> {
+        let before = self.registrations(at);
+        poll("it registers anew", PATIENCE, || {
+            self.look();
+            if self.registrations(at) > before { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+    }
+
+    fn registrations(&self, at: usize) -> usize {
+        let process = self.slots[at].process.as_deref();
+        let registered =
+            |event: &&Event| event.what == What::Registered && Some(event.process.as_str()) == process;
+        self.events.iter().filter(registered).count()
     }
 
     fn works_since(&self, name: &str, since: u64) -> bool {
@@ -280,6 +313,13 @@ impl Stage {
         self.write_of(at, What::Gone);
         self.slots[at].process = None;
         Ok(())
+    }
+
+    /// Starts a contender in each empty place.
+    pub(super) fn start_missing(&mut self) -> Result<(), String> {
+        let empty = |at: &usize| self.slots[*at].contender.is_none();
+        let empty: Vec<usize> = (0..self.slots.len()).filter(empty).collect();
+        empty.into_iter().try_for_each(|at| self.start(at))
     }
 
     fn revive(&mut self) -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 
-use super::a_holder;
+use super::{a_holder, an_external_holder};
 use crate::history::What;
 use crate::runner::place::Place;
 use crate::runner::process::pause;
@@ -16,7 +16,7 @@ use crate::runner::stage::Stage;
 const STAYS: Duration = Duration::from_millis(800);
 
 pub(super) fn suspend(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    let at = a_holder(stage, random)?;
+    let at = an_external_holder(stage, random)?;
     let timing = stage.times.timing;
     stage.fault("suspend", timing.trust_for + timing.stop_within + stage.times.soon(), false);
     stage.tell(at, "shift 120000")?;

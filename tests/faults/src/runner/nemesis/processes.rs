@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rustix::process::Signal;
 
-use super::a_holder;
+use super::{a_holder, an_external_holder};
 use crate::history::What;
 use crate::runner::place::Place;
 use crate::runner::process::pause as let_pass;
@@ -30,7 +30,7 @@ pub(super) fn children(stage: &mut Stage, random: &mut StdRng) -> Result<(), Str
 }
 
 pub(super) fn pause(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    let at = a_holder(stage, random)?;
+    let at = an_external_holder(stage, random)?;
     let timing = stage.times.timing;
     // Stopped inside a write transaction it keeps the file until it goes on: documented, and then nobody can claim.
     let keeps_the_file = matches!(stage.place, Place::File(_));

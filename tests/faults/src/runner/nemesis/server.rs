@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 
-use super::a_holder;
+use super::{a_holder, an_external_holder};
 use crate::history::What;
 use crate::runner::place::Place;
-use crate::runner::pooler::Pooler;
+use crate::runner::pooler::{Pooler, mixes_statements_up};
+use crate::runner::postgres::Server;
 use crate::runner::process::{pause, poll};
 use crate::runner::stage::Stage;
 
@@ -15,7 +16,7 @@ use crate::runner::stage::Stage;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 pub(super) fn cut(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    let at = a_holder(stage, random)?;
+    let at = an_external_holder(stage, random)?;
     let timing = stage.times.timing;
     let lost = timing.ttl.max(timing.server_drop) + timing.grace + timing.stop_within;
     stage.fault("cut", lost + stage.times.soon(), false);
@@ -36,14 +37,15 @@ fn cable(stage: &Stage, at: usize, whole: bool) -> Result<(), String> {
 }
 
 pub(super) fn beacon(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    let at = a_holder(stage, random)?;
+    let at = an_external_holder(stage, random)?;
     stage.fault("beacon", stage.times.timing.grace + stage.times.soon() + RETRY_MAX, false);
     let key = format!(
         "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN lease_instance i
             ON i.beacon_key = (l.classid::BIGINT << 32) + l.objid::BIGINT
          WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted AND i.label = 'contender-{at}'"
     );
-    terminate(stage, &key)
+    terminate(stage, &key)?;
+    stage.until_registered(at)
 }
 
 pub(super) fn listener(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
@@ -107,50 +109,60 @@ fn after_an_outage(stage: &Stage) -> Duration {
 }
 
 pub(super) fn pooler(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    let direct = stage.place.own_url();
-    through(stage, random, "pooler", Some(direct))
+    through(stage, random, "pooler", true)
 }
 
 pub(super) fn pooler_only(stage: &mut Stage, random: &mut StdRng) -> Result<(), String> {
-    through(stage, random, "pooler-only", None)
+    through(stage, random, "pooler-only", false)
 }
 
 /// Starts every contender anew with its database behind a pooler, kills one of them, and leads all back.
-fn through(stage: &mut Stage, random: &mut StdRng, name: &str, direct: Option<String>) -> Result<(), String> {
+fn through(stage: &mut Stage, random: &mut StdRng, name: &str, directly: bool) -> Result<(), String> {
     let program = stage.pooler.clone().ok_or("no pgbouncer")?;
-    let Place::Server { server, network, instances, .. } = &stage.place else { return Ok(()) };
-    let addresses: Vec<String> =
-        network.iter().flat_map(|n| (0..*instances).map(|at| n.address(at))).collect();
-    let hosts = addresses.clone();
-    let (pooler, port) = (Pooler::start(&program, &stage.folder, server.port, &addresses)?, server.port);
-    stage.through = Some(pooler.port);
-    let moved = move_all(stage, |stage, at| {
+    let Place::Server { server, network, .. } = &stage.place else { return Ok(()) };
+    let hosts: Vec<String> =
+        network.iter().flat_map(|n| (0..stage.instances()).map(|at| n.address(at))).collect();
+    let (pooler, port) = (Pooler::start(&program, &stage.folder, server.port, &hosts)?, server.port);
+    let prepare = |stage: &mut Stage, at: usize| {
         let host = hosts.get(at).map_or("127.0.0.1", String::as_str);
-        stage.environment = match &direct {
-            Some(_) => vec![("ATCR__DATABASE__DIRECT_URL".to_owned(), direct_at(host, port))],
-            None => Vec::new(),
-        };
-    });
-    let played = moved.and_then(|()| {
-        stage.until_well("a start behind a pooler")?;
-        let timing = stage.times.timing;
-        let at = a_holder(stage, random)?;
-        let noticed = if direct.is_some() { Duration::ZERO } else { timing.ttl + timing.renew_every };
-        stage.fault(name, noticed + timing.grace + stage.times.soon(), false);
-        stage.kill(at)?;
-        stage.until_elsewhere(at, timing.ttl * 10)
-    });
-    stage.through = None;
-    let back = move_all(stage, |stage, _| stage.environment.clear());
-    drop(pooler);
+        let direct = ("ATCR__DATABASE__DIRECT_URL".to_owned(), Server::url(host, &[port]));
+        stage.environment = if directly { vec![direct] } else { Vec::new() };
+        stage.through = Some(pooler.port);
+    };
+    let old = mixes_statements_up(&program)?;
+    let played = match old {
+        true => is_refused(stage, name, &prepare),
+        false => move_all(stage, &prepare).and_then(|()| take_over(stage, random, name, directly)),
+    };
+    let back = |stage: &mut Stage, _: usize| {
+        stage.environment.clear();
+        stage.through = None;
+    };
+    let back = if old { Ok(back(stage, 0)) } else { move_all(stage, back) };
+    stage.start_missing()?;
     played.and(back)
 }
 
-fn direct_at(host: &str, port: u16) -> String {
-    crate::runner::postgres::Server::url(host, &[port])
+fn take_over(stage: &mut Stage, random: &mut StdRng, name: &str, directly: bool) -> Result<(), String> {
+    stage.until_well("a start behind a pooler")?;
+    let (at, timing) = (a_holder(stage, random)?, stage.times.timing);
+    let noticed = if directly { Duration::ZERO } else { timing.ttl + timing.renew_every };
+    stage.fault(name, noticed + timing.grace + stage.times.soon(), false);
+    stage.kill(at)?;
+    stage.until_elsewhere(at, timing.ttl * 10)
 }
 
-/// Stops and starts every contender that is there, one after the other.
+/// A pooler that mixes up prepared statements would lose writes: the product must not start behind it.
+fn is_refused(stage: &mut Stage, name: &str, prepare: impl Fn(&mut Stage, usize)) -> Result<(), String> {
+    stage.fault(name, stage.times.soon(), false);
+    stage.stop(0)?;
+    prepare(stage, 0);
+    let code = stage.start_in_vain(0)?;
+    stage.left_out.push(format!("{name}: a take-over (this pgbouncer is older than 1.21, and refused)"));
+    if code == Some(78) { Ok(()) } else { Err(format!("not refused: it ended with {code:?}")) }
+}
+
+/// Stops and starts every contender, one after the other.
 fn move_all(stage: &mut Stage, prepare: impl Fn(&mut Stage, usize)) -> Result<(), String> {
     for at in 0..stage.instances() {
         stage.fault("move", stage.times.soon() + stage.times.timing.grace, false);
