@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::slot::{Command, Phase, Slot, View};
-use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release};
+use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release, spread};
 
 /// How long an instance that has its share waits for one that has not. At half, a loaded database decides the balance;
 /// at double, the last free lease of a small fleet starts a tenth of a second late.
@@ -45,11 +45,17 @@ fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec
     }
     let wait = match slot.desired {
         Some(other) if Some(other) != view.me => MOVE_WAIT,
-        None if view.sated => SHARE_WAIT,
+        None if view.sated || gave_up_just_now(slot, view) => SHARE_WAIT,
         _ => return claim(slot, beaconless, view),
     };
     slot.phase = Phase::Deferring { until: view.now + wait, beaconless };
     vec![]
+}
+
+/// Whether this instance gave the lease up a moment ago for the sake of balance: it hears of its own release first, and
+/// having one lease less it is not sated any more.
+fn gave_up_just_now(slot: &Slot, view: &View<'_>) -> bool {
+    slot.settled_until.since(view.now) + MOVE_WAIT > spread::SETTLED
 }
 
 /// Asks for the lease that nobody went first for.
