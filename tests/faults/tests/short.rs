@@ -20,7 +20,6 @@ pub(crate) struct Row {
     pub(crate) times: u64,
     pub(crate) hand_overs: u64,
     pub(crate) slowest_ms: u64,
-    pub(crate) bound_ms: u64,
     pub(crate) violations: u64,
 }
 
@@ -62,15 +61,13 @@ impl Short {
         &self.text
     }
 
-    /// The nemesis was there, every lease was at work again in time, and no invariant was broken meanwhile.
+    /// The nemesis was there, and no invariant was broken meanwhile: I9 says that every lease was at work in time.
     #[track_caller]
     pub(crate) fn withstood(&self, nemesis: &str) {
         let Some(row) = self.row(nemesis) else { return };
         println!("{nemesis}: {row:?}");
         assert!(row.times > 0, "{row:?}");
         assert_eq!(row.violations, 0, "{}", self.text);
-        // A quarter of a second is for the lines of a loaded machine.
-        assert!(row.slowest_ms <= row.bound_ms + 250, "{nemesis}: {row:?}");
     }
 }
 
@@ -79,7 +76,7 @@ impl Row {
         let mut words = line.split_whitespace();
         let name = words.next()?.to_owned();
         let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [times, hand_overs, slowest_ms, bound_ms, violations] = numbers[..] else { return None };
-        Some((name, Row { times, hand_overs, slowest_ms, bound_ms, violations }))
+        let [times, hand_overs, slowest_ms, _bound_ms, violations] = numbers[..] else { return None };
+        Some((name, Row { times, hand_overs, slowest_ms, violations }))
     }
 }

@@ -19,9 +19,6 @@ use crate::history::{Event, RUNNER, Recorder, What, now, parse};
 /// Whatever a loaded machine may take, where the checker says how long it may.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A lease is at work if its last effect is no older.
-const FRESH: u64 = 400_000_000;
-
 /// How long nothing is done at the end at least; at most five seconds more for each lease, which is how often one moves.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -204,21 +201,20 @@ impl Stage {
     /// Waits until every contender renews and every lease is at work. One that ended by itself is started again, as
     /// the registry or systemd does it, and that is told.
     pub(super) fn until_well(&mut self, after: &str) -> Result<(), String> {
+        // Whoever has lost its session or its term knows it by two renewals.
+        let (renewed, works) = (now(), now() + 2 * nanos(self.times.timing.renew_every));
         poll(&format!("all is well after {after}"), PATIENCE, || {
             self.look();
             self.revive()?;
-            let since = now().saturating_sub(FRESH.max(3 * nanos(self.times.timing.renew_every)));
-            let renewed = |slot: &Slot| {
-                slot.process.as_ref().is_some_and(|p| self.renewals.get(p).is_some_and(|at| *at >= since))
+            let silent = |slot: &&Slot| {
+                !slot.process.as_ref().is_some_and(|p| self.renewals.get(p).is_some_and(|at| *at >= renewed))
             };
-            let still = self.slots.iter().filter(|slot| !renewed(slot)).count();
-            let idle: Vec<_> =
-                LEASES.iter().filter(|&&name| !self.works_since(name, now() - FRESH)).collect();
-            if still == 0 && idle.is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{still} do not renew, idle: {idle:?}"))
+            let silent = self.slots.iter().filter(silent).count();
+            let idle: Vec<_> = LEASES.iter().filter(|&&name| !self.works_since(name, works)).collect();
+            if silent == 0 && idle.is_empty() {
+                return Ok(());
             }
+            Err(format!("{silent} do not renew, idle: {idle:?}"))
         })
     }
 
