@@ -28,7 +28,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     words: [
         ("{now_us}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT"),
         ("{greatest}", "GREATEST"),
-        ("{least}", "LEAST"),
         ("{bytes}", " COLLATE \"C\""),
         ("{for_share}", " FOR SHARE OF l"),
     ],

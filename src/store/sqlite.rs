@@ -24,7 +24,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     words: [
         ("{now_us}", "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"),
         ("{greatest}", "MAX"),
-        ("{least}", "MIN"),
         ("{bytes}", ""),
         ("{for_share}", ""),
     ],

@@ -93,11 +93,11 @@ impl Statement {
     }
 }
 
-/// What the two databases say differently: `{now_us}`, the database's clock; `{greatest}` and `{least}`, of two numbers; `{bytes}`,
+/// What the two databases say differently: `{now_us}`, the database's clock; `{greatest}`, of two numbers; `{bytes}`,
 /// an order of texts by their bytes; `{for_share}`, the fence's lock.
 #[derive(Debug)]
 pub(super) struct Dialect {
-    pub(super) words: [(&'static str, &'static str); 5],
+    pub(super) words: [(&'static str, &'static str); 4],
 }
 
 impl<DB> QueryFragment<DB> for Statement

@@ -9,7 +9,7 @@ use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, Ter
 /// at double, the last free lease of a small fleet starts a tenth of a second late.
 const SHARE_WAIT: Duration = Duration::from_millis(50);
 
-/// How long others wait for the instance that an operator chose. Below a renewal, it might not have heard of it; at
+/// How long others wait for the instance that an operator chose, or that lacks a lease for balance. Below a renewal, it might not have heard of it; at
 /// double, a wish for an instance that does not know the worker costs that much.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
 
@@ -45,7 +45,8 @@ fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec
     }
     let wait = match slot.desired {
         Some(other) if Some(other) != view.me => MOVE_WAIT,
-        None if view.sated || gave_up_just_now(slot, view) => SHARE_WAIT,
+        None if gave_up_just_now(slot, view) => MOVE_WAIT,
+        None if view.sated => SHARE_WAIT,
         _ => return claim(slot, beaconless, view),
     };
     slot.phase = Phase::Deferring { until: view.now + wait, beaconless };

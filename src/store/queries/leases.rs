@@ -68,18 +68,16 @@ type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
-/// the start waits the whole grace from now; a wait once owed stays, but never for longer than the grace or F + S: what
-/// is further ahead was written before the clock stepped back. The epoch is at least the timeline, from bit 42 on,
+/// the start waits the whole grace from now; a wait once owed stays. Who asks without a grace owes none, or a clock that
+/// steps back would make one of it. The epoch is at least the timeline, from bit 42 on,
 /// and the database's clock in milliseconds below it: so it rises across a fail-over that lost the last ones.
 const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
              epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
                  (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),
-             start_not_before = {least}(
-                 (SELECT {now_us} + {greatest}(m.stop_bound_us, ?) FROM lease_instance m WHERE m.incarnation = ?),
-                 {greatest}(start_not_before, COALESCE(
-                     (SELECT {now_us} + ? FROM lease_instance d WHERE d.incarnation = lease.holder
-                      AND d.dead_reason = 'beacon'
-                      AND d.process <> (SELECT m.process FROM lease_instance m WHERE m.incarnation = ?)), 0)))
+             start_not_before = {greatest}(start_not_before, COALESCE(
+                 (SELECT {now_us} + NULLIF(?, 0) FROM lease_instance d WHERE d.incarnation = lease.holder
+                  AND d.dead_reason = 'beacon'
+                  AND d.process <> (SELECT m.process FROM lease_instance m WHERE m.incarnation = ?)), 0))
          WHERE name = ?
          AND (holder IS NULL
               OR EXISTS (SELECT 1 FROM lease_instance h WHERE h.incarnation = lease.holder AND h.state = 'dead'))
@@ -122,8 +120,7 @@ pub(in crate::store) async fn acquire_at_once(
 
 fn update(text: &str, ask: &Ask) -> Statement {
     let me = ask.me.to_string();
-    let grace = micros(ask.grace);
-    let update = Statement::new(text).bind(&me).bind(&me).bind(grace).bind(&me).bind(grace).bind(&me);
+    let update = Statement::new(text).bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me);
     update.bind(ask.name.as_str()).bind(&me)
 }
 
