@@ -21,9 +21,10 @@ pub(super) fn a_release_comes_after_the_stop(past: &Past<'_>) -> Vec<Violation> 
 pub(super) fn a_clean_exit_leaves_nothing(past: &Past<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (exit, end) in past.lines().filter(|(_, event)| event.what == What::Exit { code: 0 }) {
-        let own = || past.lines().filter(|(_, event)| event.process == end.process);
-        for (line, term) in own().filter(|(_, e)| matches!(e.what, What::Claimed { .. } | What::Listed)) {
-            let over = own().any(|(_, event)| {
+        let own = past.own(&end.process);
+        let terms = own.iter().filter(|(_, e)| matches!(e.what, What::Claimed { .. } | What::Listed));
+        for (line, term) in terms {
+            let over = own.iter().any(|(_, event)| {
                 let same = event.name == term.name && event.epoch == term.epoch;
                 same && matches!(event.what, What::Released { .. } | What::Lost)
             });
@@ -31,7 +32,7 @@ pub(super) fn a_clean_exit_leaves_nothing(past: &Past<'_>) -> Vec<Violation> {
                 let name = term.name.as_deref().unwrap_or_default();
                 let what =
                     format!("exit 0, and {name} at epoch {:?} is neither released nor lost", term.epoch);
-                found.push(broken(7, what, [line, exit]));
+                found.push(broken(7, what, [*line, exit]));
             }
         }
     }
@@ -61,10 +62,8 @@ pub(super) fn who_lost_everything_comes_back(past: &Past<'_>) -> Vec<Violation> 
         let settled = quiet.iter().find(|settled| **settled > event.at)?;
         let ended =
             |e: &Event| matches!(e.what, What::Exit { .. } | What::Killed | What::Gone | What::Closing);
-        let own = || {
-            past.events.iter().filter(|e| e.process == event.process && e.at > event.at && e.at < *settled)
-        };
-        let back = own().any(|e| e.what == What::Registered || ended(e));
+        let mut later = past.own(&event.process).iter().filter(|(_, e)| e.at > event.at && e.at < *settled);
+        let back = later.any(|(_, e)| e.what == What::Registered || ended(e));
         let what = format!("{} lost its incarnation and never registered again", event.process);
         (event.what == What::Dead && !back).then(|| broken(14, what, [line]))
     };

@@ -62,11 +62,9 @@ pub(super) fn external_workers_stop_in_time(past: &Past<'_>) -> Vec<Violation> {
 
 /// The moments at which trust ended before it was renewed, and those at which a suspend ended it.
 fn lapses(process: &Process) -> impl Iterator<Item = u64> + '_ {
-    let mut renewals = process.renewals.clone();
-    renewals.sort_by_key(|(_, acknowledged)| *acknowledged);
     let mut until = 0;
     let mut lapses = Vec::new();
-    for (sent, acknowledged) in renewals {
+    for &(sent, acknowledged) in process.renewals() {
         // Trust that comes back before the stop must be confirmed was never lost: nobody may have taken the term.
         if until > 0 && acknowledged > until + process.stop_within {
             lapses.push(until);
@@ -76,7 +74,7 @@ fn lapses(process: &Process) -> impl Iterator<Item = u64> + '_ {
     lapses.push(until);
     // Its timers have not moved: it wakes by the next of them, and what a suspend is allowed is F + S.
     let bound = |at: u64| at + process.trust_for;
-    let regained = |at: u64| process.renewals.iter().any(|(sent, acked)| *sent > at && *acked <= bound(at));
+    let regained = |at: u64| process.sent_by(bound(at)).is_some_and(|sent| sent > at);
     let long = process.shifts.iter().filter(|(at, by)| *by > process.trust_for && !regained(*at));
     lapses.extend(long.map(|(at, _)| bound(*at)));
     lapses.into_iter()
@@ -86,7 +84,7 @@ fn untrusted_acts(past: &Past<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (line, event) in past.lines().filter(|(_, event)| event.what == What::Acted) {
         let process = &past.processes[event.process.as_str()];
-        let renewed = |at: u64| process.renewals.iter().any(|(sent, acked)| *sent > at && *acked <= event.at);
+        let renewed = |at: u64| process.sent_by(event.at).is_some_and(|sent| sent > at);
         let shift = process.shifts.iter().rev().find(|(at, by)| *at < event.at && *by > process.trust_for);
         let until = match shift {
             Some((at, _)) if !renewed(*at) => *at,

@@ -10,6 +10,7 @@ pub(super) struct Past<'a> {
     pub(super) events: &'a [Event],
     pub(super) processes: BTreeMap<&'a str, Process>,
     pub(super) runs: Vec<Run<'a>>,
+    own: BTreeMap<&'a str, Vec<(usize, &'a Event)>>,
 }
 
 /// What is known of one process. Moments and durations are nanoseconds.
@@ -23,8 +24,8 @@ pub(super) struct Process {
     pub(super) pauses: Vec<(u64, u64)>,
     /// When its clock jumped ahead, and how far.
     pub(super) shifts: Vec<(u64, u64)>,
-    /// Acknowledged renewals: sent, acknowledged.
-    pub(super) renewals: Vec<(u64, u64)>,
+    /// Acknowledged renewals, in the order of acknowledgement: the latest that was sent by then, and when that was.
+    renewals: Vec<(u64, u64)>,
     pub(super) closing: Option<u64>,
     /// Its own last line.
     pub(super) last: u64,
@@ -45,17 +46,24 @@ pub(super) struct Run<'a> {
 
 impl<'a> Past<'a> {
     pub(super) fn of(events: &'a [Event]) -> Self {
-        let mut past = Past { events, processes: BTreeMap::new(), runs: Vec::new() };
+        let mut past = Past { events, processes: BTreeMap::new(), runs: Vec::new(), own: BTreeMap::new() };
         for (line, event) in events.iter().enumerate() {
+            past.own.entry(&event.process).or_default().push((line + 1, event));
             past.take_process(event);
             past.take_run(line + 1, event);
         }
+        past.processes.values_mut().for_each(Process::settle);
         past
     }
 
     /// The events with their lines.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &'a Event)> + use<'a> {
         self.events.iter().enumerate().map(|(at, event)| (at + 1, event))
+    }
+
+    /// Those of one process.
+    pub(super) fn own(&self, process: &str) -> &[(usize, &'a Event)] {
+        self.own.get(process).map_or(&[], Vec::as_slice)
     }
 
     /// The names of all leases.
@@ -140,9 +148,27 @@ impl Process {
 
     /// Until when it may act, by what was acknowledged to it by this moment.
     pub(super) fn trusted_until(&self, at: u64) -> u64 {
-        let sent =
-            self.renewals.iter().filter(|(_, acknowledged)| *acknowledged <= at).map(|(sent, _)| *sent);
-        sent.max().map_or(0, |sent| sent + self.trust_for)
+        self.sent_by(at).map_or(0, |sent| sent + self.trust_for)
+    }
+
+    /// When the latest renewal was sent that was acknowledged by this moment.
+    pub(super) fn sent_by(&self, at: u64) -> Option<u64> {
+        let known = self.renewals.partition_point(|(_, acknowledged)| *acknowledged <= at);
+        self.renewals[..known].last().map(|(sent, _)| *sent)
+    }
+
+    /// The acknowledged renewals, in order: the latest that was sent by then, and when it was acknowledged.
+    pub(super) fn renewals(&self) -> &[(u64, u64)] {
+        &self.renewals
+    }
+
+    fn settle(&mut self) {
+        self.renewals.sort_by_key(|(_, acknowledged)| *acknowledged);
+        let mut latest = 0;
+        for (sent, _) in &mut self.renewals {
+            latest = latest.max(*sent);
+            *sent = latest;
+        }
     }
 }
 

@@ -165,13 +165,28 @@ impl Disk {
         fs::create_dir(&folder).map_err(|error| error.to_string())?;
         let mounted = machine.lacks(Need::Mounts).is_none();
         if mounted {
-            run(&format!("mount -t tmpfs -o size=64m faults {}", folder.display()))?;
+            sweep();
+            run(&format!("mount -t tmpfs -o size=64m faults-{} {}", std::process::id(), folder.display()))?;
         }
         Ok(Self { folder, mounted })
     }
 
     pub(super) fn file(&self) -> PathBuf {
         self.folder.join("faults.db")
+    }
+}
+
+/// Unmounts what earlier runs left behind, killed in the middle.
+fn sweep() {
+    for line in fs::read_to_string("/proc/mounts").unwrap_or_default().lines() {
+        let mut words = line.split(' ');
+        let pid = words.next().and_then(|source| source.strip_prefix("faults-"));
+        if let (Some(pid), Some(folder)) = (pid, words.next())
+            && pid.parse::<u32>().is_ok()
+            && !Path::new("/proc").join(pid).exists()
+        {
+            let _ = run(&format!("umount -l {folder}"));
+        }
     }
 }
 
