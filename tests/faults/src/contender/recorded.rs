@@ -43,11 +43,9 @@ impl Recorded {
             let listed = (row.holder == Some(me)).then_some(row.epoch);
             let known = ours.get(&row.name).cloned();
             match (known, listed) {
-                (Some((term, since)), listed) if listed != Some(term.epoch) => {
-                    if sent > since {
-                        ours.remove(&row.name);
-                        self.write_of(&term, What::Lost);
-                    }
+                (Some((term, since)), listed) if listed != Some(term.epoch) && sent > since => {
+                    ours.remove(&row.name);
+                    self.write_of(&term, What::Lost);
                 }
                 (None, Some(epoch)) => {
                     let term = TermId { name: row.name.clone(), holder: me, epoch };

@@ -206,9 +206,8 @@ impl Stage {
         poll(&format!("all is well after {after}"), PATIENCE, || {
             self.look();
             self.revive()?;
-            let silent = |slot: &&Slot| {
-                !slot.process.as_ref().is_some_and(|p| self.renewals.get(p).is_some_and(|at| *at >= renewed))
-            };
+            let heard = |process: &String| self.renewals.get(process).is_some_and(|at| *at >= renewed);
+            let silent = |slot: &&Slot| slot.process.as_ref().is_none_or(|process| !heard(process));
             let silent = self.slots.iter().filter(silent).count();
             let idle: Vec<_> = LEASES.iter().filter(|&&name| !self.works_since(name, works)).collect();
             if silent == 0 && idle.is_empty() {

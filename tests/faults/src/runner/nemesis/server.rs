@@ -131,16 +131,21 @@ fn through(stage: &mut Stage, random: &mut StdRng, name: &str, directly: bool) -
     };
     let old = mixes_statements_up(&program)?;
     let played = match old {
-        true => is_refused(stage, name, &prepare),
-        false => move_all(stage, &prepare).and_then(|()| take_over(stage, random, name, directly)),
+        true => is_refused(stage, name, prepare),
+        false => move_all(stage, prepare).and_then(|()| take_over(stage, random, name, directly)),
     };
     let back = |stage: &mut Stage, _: usize| {
         stage.environment.clear();
         stage.through = None;
     };
-    let back = if old { Ok(back(stage, 0)) } else { move_all(stage, back) };
-    stage.start_missing()?;
-    played.and(back)
+    let led_back = match old {
+        true => {
+            back(stage, 0);
+            stage.start_missing()
+        }
+        false => stage.start_missing().and_then(|()| move_all(stage, back)),
+    };
+    played.and(led_back)
 }
 
 fn take_over(stage: &mut Stage, random: &mut StdRng, name: &str, directly: bool) -> Result<(), String> {
