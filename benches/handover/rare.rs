@@ -90,7 +90,7 @@ fn stops(url: &str) -> Vec<f64> {
 
 /// A server and cables of its own for each round: whoever was cut off is not taken back.
 fn cuts(worker: &str) -> Vec<f64> {
-    let server = Postgres::private_with(&[("listen_addresses", "'*'")]);
+    let server = Postgres::private_with(&[("listen_addresses", "*")]);
     let hba = server.directory().join("data/pg_hba.conf");
     OpenOptions::new().append(true).open(hba).unwrap().write_all(b"host all all all password\n").unwrap();
     let runtime = Runtime::new().unwrap();
