@@ -1,12 +1,16 @@
 //! How long a lease takes from one process to the next, beside what the machine needs for the same at the very least.
 //!
-//! `cargo bench --bench handover [-- ROUNDS] [sqlite|postgres]`: 200 rounds each with 2 and with 5 processes of the built
-//! worker, on a SQLite file and on a private PostgreSQL. Their stream is a closed port: a worker starts and tries again,
+//! `cargo bench --bench handover [-- ROUNDS] [sqlite|postgres] [rounds|rare|many]`, all if none is named.
+//!
+//! `rounds`: 200 each with 2 and with 5 processes of the built worker, on a SQLite file and on a private PostgreSQL. Their stream is a closed port: a worker starts and tries again,
 //! and "started" is what counts. From the signal to the holder until the line of its successor is read, in this process,
 //! on CLOCK_MONOTONIC. Between the rounds, bare clients do the same by the least that can: see `floors`.
+//! `rare`: what takes seconds by design. `many`: statements per second, and 500 leases over 10 instances.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails should say where")]
 
+#[path = "handover/contenders.rs"]
+mod contenders;
 #[path = "handover/floors.rs"]
 mod floors;
 #[path = "../tests/it/support/http.rs"]
@@ -14,8 +18,12 @@ mod floors;
 mod http;
 #[path = "handover/idle.rs"]
 mod idle;
+#[path = "handover/many.rs"]
+mod many;
 #[path = "handover/process.rs"]
 mod process;
+#[path = "handover/rare.rs"]
+mod rare;
 mod support;
 #[path = "handover/workers.rs"]
 mod workers;
@@ -62,31 +70,49 @@ fn main() {
         _ => {}
     }
     let rounds = words.iter().find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
-    let wanted = |name: &str| words.iter().all(|word| *word == name || word.parse::<usize>().is_ok());
+    let of =
+        |all: &[&str], name: &str| words.contains(&name) || !all.iter().any(|other| words.contains(other));
+    let place = |name: &str| of(&["sqlite", "postgres"], name);
+    let part = |name: &str| of(&["rounds", "rare", "many"], name);
+    let server = place("postgres").then(Postgres::private);
+    let mut places = Vec::new();
+    if place("sqlite") {
+        places.push(Place::Sqlite(tempfile::tempdir().unwrap()));
+    }
+    places.extend(server.as_ref().map(Place::server));
+    if part("rounds") {
+        rounds_of(&places, rounds);
+    }
+    for place in &places {
+        if part("rare") {
+            rare::measure(&place.another());
+        }
+        if part("many") {
+            many::statements(place);
+            many::crash(place);
+        }
+    }
+}
+
+fn rounds_of(places: &[Place<'_>], rounds: usize) {
     println!("{rounds} rounds, milliseconds");
     println!("| | processes | signal | median | p99 | floor | its p99 | of the floor, may be {RATIO_MAX} |");
     println!("|---|---|---|---|---|---|---|---|");
     let mut idle = Vec::new();
-    if wanted("sqlite") {
+    for place in places {
         for count in PROCESSES {
-            idle.extend(measure(&Place::Sqlite(tempfile::tempdir().unwrap()), count, rounds));
-        }
-    }
-    if wanted("postgres") {
-        let server = Postgres::private();
-        for count in PROCESSES {
-            let database = Runtime::new().unwrap().block_on(server.fresh_database());
-            idle.extend(measure(&Place::Postgres(&server, database), count, rounds));
+            idle.extend(measure(&place.another(), count, rounds));
         }
     }
     println!();
     idle.iter().for_each(|line| println!("{line}"));
+    println!();
 }
 
 /// Prints a row for each signal; returns what an idle one costs.
 fn measure(place: &Place<'_>, count: usize, rounds: usize) -> Option<String> {
     let (mut workers, mut floors) = (Workers::start(&place.url(), count), place.floors());
-    let idle = (count == PROCESSES[0]).then(|| idle::watch(place, &workers, count));
+    let idle = (count == PROCESSES[0]).then(|| idle::watch(place, workers.standby(), count));
     let mut series: [Series; SIGNALS.len()] = Default::default();
     for _ in 0..rounds {
         for ((_, signal), series) in SIGNALS.iter().zip(&mut series) {
@@ -116,7 +142,20 @@ fn percentiles(mut values: Vec<f64>) -> (f64, f64) {
     (at(0.5), at(0.99))
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn server(server: &'a Postgres) -> Self {
+        let database = Runtime::new().unwrap().block_on(server.fresh_database());
+        Place::Postgres(server, database)
+    }
+
+    /// A fresh database of the same kind.
+    fn another(&self) -> Self {
+        match self {
+            Place::Sqlite(_) => Place::Sqlite(tempfile::tempdir().unwrap()),
+            Place::Postgres(server, _) => Self::server(server),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Place::Sqlite(_) => "SQLite",

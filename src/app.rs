@@ -232,8 +232,8 @@ async fn work(begun: Begun, mut signals: Signals) -> Exit {
     let Begun { mut supervision, mut beside, stop } = begun;
     let ended = tokio::select! {
         signal = signals.next() => {
-            tracing::info!(signal, "stopping: workers, then leases; a second signal ends at once");
             supervision.shut_down();
+            tracing::info!(signal, "stopping: workers, then leases; a second signal ends at once");
             tokio::select! {
                 ended = supervision.ended() => ended,
                 signal = signals.next() => {

@@ -20,7 +20,8 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return cli::refuse(&error, Exit::Failed),
     };
-    let exit = runtime.block_on(act(cli, settings));
+    // On a thread of the runtime, where signals and answers arrive: this one would have to be woken for each.
+    let exit = runtime.block_on(async { tokio::spawn(act(cli, settings)).await }).unwrap_or(Exit::Failed);
     // Not by a return: a thread that is stuck in the kernel must not hold the process.
     std::process::exit(exit as i32);
 }

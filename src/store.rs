@@ -95,8 +95,8 @@ enum Store {
         place: Arc<Place>,
         busy: Duration,
         work: Pool<SqliteSession>,
-        leases: Pool<SqliteSession>,
-        renewals: Pool<SqliteSession>,
+        leases: sqlite::Inline,
+        renewals: sqlite::Inline,
         gate: sqlite::Gate,
         beacons: beacon::sqlite::Beacons,
     },
@@ -175,26 +175,6 @@ impl Database {
         }
         .map_err(|error| self.shared.failure.explain(error))
     }
-
-    /// The session for leases.
-    async fn lease_session(&self) -> Result<Session, ReadError> {
-        match self.store() {
-            Store::Postgres { leases, .. } => leases.get_owned().await.map(pooled),
-            Store::Sqlite { leases, .. } => leases.get_owned().await.map(Session::Sqlite),
-        }
-        .map_err(|error| self.shared.failure.explain(error))
-    }
-
-    /// The session for renewals: where the two differ, one whose commits do not wait for the disk.
-    async fn renewal_session(&self) -> Result<Session, ReadError> {
-        match self.store() {
-            Store::Postgres { .. } => self.lease_session().await,
-            Store::Sqlite { renewals, .. } => {
-                let session = renewals.get_owned().await.map(Session::Sqlite);
-                session.map_err(|error| self.shared.failure.explain(error))
-            }
-        }
-    }
 }
 
 fn pooled(connection: PooledConnection<'static, AsyncPgConnection>) -> Session {
@@ -228,8 +208,8 @@ fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenEr
     let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
     Ok(Store::Sqlite {
         work: sqlite::pool(&place, size, busy, sqlite::Sync::Normal, failure),
-        leases: sqlite::pool(&place, 1, busy, sqlite::Sync::Full, failure),
-        renewals: sqlite::pool(&place, 1, busy, sqlite::Sync::Normal, failure),
+        leases: sqlite::Inline::new(&place, busy, sqlite::Sync::Full),
+        renewals: sqlite::Inline::new(&place, busy, sqlite::Sync::Normal),
         gate: sqlite::Gate::default(),
         beacons: beacon::sqlite::Beacons::new(Arc::clone(&place)),
         busy,

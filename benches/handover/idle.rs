@@ -5,17 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::Place;
-use crate::workers::Workers;
 
 const WATCHED_FOR: Duration = Duration::from_secs(30);
 
 /// USER_HZ, the same on every Linux that Rust builds for here.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Watches one that stands by, and what the server is asked in the meantime by all of them.
+/// Watches the one with this process id, and what the server is asked in the meantime by all of them.
 #[allow(clippy::disallowed_methods, reason = "watching for a fixed time is the point")]
-pub(crate) fn watch(place: &Place, workers: &Workers, count: usize) -> String {
-    let pid = workers.standby();
+pub(crate) fn watch(place: &Place, pid: u32, count: usize) -> String {
     let log = place.log_statements(true);
     let (ticks, asked) = (ticks(pid), log.as_deref().map_or(0, statements));
     std::thread::sleep(WATCHED_FOR);

@@ -97,6 +97,17 @@ impl Group {
         }
     }
 
+    /// The next line with this in it, if it comes in time.
+    pub(crate) fn line_within(&self, what: &str, within: Duration) -> Option<Line> {
+        let deadline = Instant::now() + within;
+        loop {
+            let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+            if line.text.contains(what) {
+                return Some(line);
+            }
+        }
+    }
+
     fn spawn(&self, from: usize, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([CHILD, program])

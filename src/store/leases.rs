@@ -17,9 +17,9 @@ use tokio::time::timeout;
 
 use super::queries::beacons::{self, Beaconless};
 use super::queries::lease_instances::{self, End};
-use super::queries::{lease_list, leases};
+use super::queries::{lease_list, leases, take_over};
 use super::session::{Session, Work};
-use super::{Database, Store};
+use super::{Database, Store, pooled};
 use rows::{claimed, duration, heartbeat, stored, view};
 
 /// The leases in a database.
@@ -94,8 +94,8 @@ impl SqlLeases {
         self.run_with(Commit::Durable, by, operation, work).await
     }
 
-    /// Runs `work` in a task of its own, which is joined, never dropped: on the session of the incarnation `by`, where a
-    /// session is its beacon.
+    /// Runs `work`: on PostgreSQL in a task of its own, which is joined, never dropped, and there on the session of the
+    /// incarnation `by`, whose session is its beacon; on SQLite in one piece, on this thread.
     async fn run_with<R, F>(
         &self,
         commit: Commit,
@@ -110,16 +110,22 @@ impl SqlLeases {
             + 'static,
         R: Send + 'static,
     {
-        let database = self.database.clone();
-        let limit = database.shared.renew_timeout;
-        let task = tokio::spawn(async move { in_turn(&database, commit, by, work).await });
-        let joined = match self.database.store() {
+        let outcome = match self.database.store() {
             Store::Postgres { .. } => {
-                timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"))
+                let database = self.database.clone();
+                let limit = database.shared.renew_timeout;
+                let task = tokio::spawn(async move { on_server(&database, by, work).await });
+                let joined = timeout(limit, task).await.map_err(|_| format!("no answer in {limit:?}"));
+                joined.and_then(|ended| ended.map_err(|error| error.to_string())?)
             }
-            Store::Sqlite { .. } => Ok(task.await),
+            Store::Sqlite { gate, busy, leases, renewals, .. } => match timeout(*busy, gate.enter()).await {
+                Ok(_turn) => match commit {
+                    Commit::Durable => leases.run(work).await,
+                    Commit::Soon => renewals.run(work).await,
+                },
+                Err(_) => Err(format!("a writer of this process took longer than {busy:?}")),
+            },
         };
-        let outcome = joined.and_then(|ended| ended.map_err(|error| error.to_string())?);
         outcome.map_err(|reason| StoreError { operation, reason })
     }
 
@@ -133,6 +139,34 @@ impl SqlLeases {
         });
         let outcome = task.await.map_err(|error| error.to_string()).and_then(|outcome| outcome);
         outcome.map_err(|reason| StoreError { operation: "register".to_owned(), reason })
+    }
+
+    /// In one statement, the declaration of a `dead` holder included; only the end of a wish needs a transaction.
+    async fn acquire_by_lock(
+        &self,
+        ask: &Ask,
+        dead: Option<Incarnation>,
+    ) -> Result<Option<leases::AcquiredRow>, StoreError> {
+        let (operation, asked) = (format!("claim {}", ask.name), ask.clone());
+        if ask.ends_wish {
+            let claim = async move |session: &mut Session| {
+                if let Some(who) = dead {
+                    beacons::bury(session, Beaconless::One(who)).await?;
+                }
+                leases::acquire(session, &asked).await
+            };
+            return self.transact(Some(ask.me), operation, claim).await;
+        }
+        let claim = async move |session: &mut Session| {
+            if let Some(who) = dead
+                && let Some(acquired) = take_over::acquire(session, &asked, who).await?
+            {
+                return Ok(Some(acquired));
+            }
+            // Or another one declared it dead at the same moment: what that statement did not see, this one does.
+            leases::acquire_at_once(session, &asked).await
+        };
+        self.run(Some(ask.me), operation, claim).await
     }
 
     /// The same in a transaction.
@@ -163,33 +197,20 @@ enum Commit {
     Soon,
 }
 
-async fn in_turn<R, F>(
-    database: &Database,
-    commit: Commit,
-    by: Option<Incarnation>,
-    work: F,
-) -> Result<R, String>
+async fn on_server<R, F>(database: &Database, by: Option<Incarnation>, work: F) -> Result<R, String>
 where
     for<'r> F: AsyncFnOnce(&'r mut Session) -> QueryResult<R>
         + Work<&'r mut Session, QueryResult<R>, Running: Send>
         + Send,
 {
-    let _turn = match database.store() {
-        Store::Postgres { beacons, .. } => match by {
-            Some(me) => return beacons.of(me)?.run(work).await,
-            None => None,
-        },
-        Store::Sqlite { gate, busy, .. } => {
-            let turn = timeout(*busy, gate.enter()).await;
-            Some(turn.map_err(|_| format!("a writer of this process took longer than {busy:?}"))?)
-        }
+    let Store::Postgres { beacons, leases, .. } = database.store() else {
+        return Err("no server".to_owned());
     };
-    let session = match commit {
-        Commit::Durable => database.lease_session().await,
-        Commit::Soon => database.renewal_session().await,
-    };
-    let mut session = session.map_err(|error| error.0)?;
-    work(&mut session).await.map_err(|error| error.to_string())
+    if let Some(me) = by {
+        return beacons.of(me)?.run(work).await;
+    }
+    let session = leases.get_owned().await.map_err(|error| database.shared.failure.explain(error).0)?;
+    work(&mut pooled(session)).await.map_err(|error| error.to_string())
 }
 
 #[async_trait]
@@ -252,23 +273,8 @@ impl LeaseStore for SqlLeases {
         let acquired = match self.database.store() {
             Store::Postgres { beacons: lit, .. } => {
                 let Ok(own) = lit.of(ask.me) else { return Ok(None) };
-                let mut asked = ask.clone();
-                asked.beaconless = ask.beaconless.filter(|_| own.shines());
-                let alone = asked.beaconless.is_none() && !asked.ends_wish;
-                let operation = format!("claim {}", ask.name);
-                let claim = async move |session: &mut Session| {
-                    if let Some(who) = asked.beaconless {
-                        beacons::bury(session, Beaconless::One(who)).await?;
-                    }
-                    match asked.ends_wish {
-                        true => leases::acquire(session, &asked).await,
-                        false => leases::acquire_at_once(session, &asked).await,
-                    }
-                };
-                match alone {
-                    true => self.run(Some(ask.me), operation, claim).await?,
-                    false => self.transact(Some(ask.me), operation, claim).await?,
-                }
+                let dead = ask.beaconless.filter(|_| own.shines());
+                self.acquire_by_lock(ask, dead).await?
             }
             Store::Sqlite { .. } => self.acquire_by_file(ask).await?,
         };

@@ -10,8 +10,10 @@ pub(super) mod lease_wishes;
 pub(super) mod leases;
 pub(super) mod manifests;
 pub(super) mod records;
+pub(super) mod rehearsal;
 pub(super) mod repository_stats;
 pub(super) mod sweeps;
+pub(super) mod take_over;
 pub(super) mod user_records;
 pub(super) mod users;
 

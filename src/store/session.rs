@@ -1,7 +1,12 @@
 //! A session with either database: statements, and transactions that are never cut in two.
+//!
+//! Three kinds of connection run the same statements: one to a server; one to a file, each statement on a thread of the
+//! runtime's blocking pool; and one to a file whose statements run at once, on the thread that asks, and never wait.
 
 use std::ops::{Deref, DerefMut};
 
+use diesel::connection::{AnsiTransactionManager, TransactionManager as _};
+use diesel::query_dsl::methods::LoadQuery as LoadAtOnce;
 use diesel::result::Error;
 use diesel::{QueryResult, SqliteConnection};
 use diesel_async::methods::LoadQuery;
@@ -21,6 +26,7 @@ pub(super) type SqliteSession = SyncConnectionWrapper<SqliteConnection>;
 pub(super) enum Session {
     Postgres(PostgresSession),
     Sqlite(PooledConnection<'static, SqliteSession>),
+    Inline(SqliteConnection),
 }
 
 /// A connection to a server: one of a pool, or one that ends with its owner.
@@ -71,7 +77,7 @@ impl Session {
     fn dialect(&self) -> &'static Dialect {
         match self {
             Session::Postgres(_) => &postgres::DIALECT,
-            Session::Sqlite(_) => &sqlite::DIALECT,
+            Session::Sqlite(_) | Session::Inline(_) => &sqlite::DIALECT,
         }
     }
 
@@ -85,6 +91,7 @@ impl Session {
         match self {
             Session::Postgres(c) => c.is_broken(),
             Session::Sqlite(c) => c.is_broken(),
+            Session::Inline(c) => sqlite::is_broken(c),
         }
     }
 
@@ -94,6 +101,7 @@ impl Session {
         match self {
             Session::Postgres(c) => statement.execute(&mut **c).await,
             Session::Sqlite(c) => statement.execute(&mut **c).await,
+            Session::Inline(c) => diesel::RunQueryDsl::execute(statement, c),
         }
     }
 
@@ -102,12 +110,15 @@ impl Session {
     where
         T: Send,
         ST: Send + 'static,
-        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T>
+            + LoadQuery<'static, SqliteSession, T>
+            + LoadAtOnce<'static, SqliteConnection, T>,
     {
         let statement = statement.spoken(self.dialect()).typed::<ST>();
         match self {
             Session::Postgres(c) => statement.load(&mut **c).await,
             Session::Sqlite(c) => statement.load(&mut **c).await,
+            Session::Inline(c) => diesel::RunQueryDsl::load(statement, c),
         }
     }
 
@@ -116,7 +127,9 @@ impl Session {
     where
         T: Send,
         ST: Send + 'static,
-        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadQuery<'static, SqliteSession, T>,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T>
+            + LoadQuery<'static, SqliteSession, T>
+            + LoadAtOnce<'static, SqliteConnection, T>,
     {
         Ok(self.load::<ST, T>(statement).await?.into_iter().next())
     }
@@ -125,7 +138,8 @@ impl Session {
     pub(super) async fn begin(&mut self) -> QueryResult<()> {
         match self {
             Session::Postgres(c) => Manager::<AsyncPgConnection>::begin_transaction(&mut **c).await,
-            Session::Sqlite(c) => sqlite::begin_immediate(c).await,
+            Session::Sqlite(c) => c.spawn_blocking(sqlite::begin_immediate).await,
+            Session::Inline(c) => sqlite::begin_immediate(c),
         }
     }
 
@@ -140,6 +154,10 @@ impl Session {
                 Manager::<SqliteSession>::commit_transaction(&mut **c).await?;
                 Ok(value)
             }
+            (Ok(value), Session::Inline(c)) => {
+                AnsiTransactionManager::commit_transaction(c)?;
+                Ok(value)
+            }
             // The first error is the one to tell. A connection that cannot roll back is not given back to the pool.
             (Err(error), Session::Postgres(c)) => {
                 let _ = Manager::<AsyncPgConnection>::rollback_transaction(&mut **c).await;
@@ -147,6 +165,10 @@ impl Session {
             }
             (Err(error), Session::Sqlite(c)) => {
                 let _ = Manager::<SqliteSession>::rollback_transaction(&mut **c).await;
+                Err(error)
+            }
+            (Err(error), Session::Inline(c)) => {
+                let _ = AnsiTransactionManager::rollback_transaction(c);
                 Err(error)
             }
         }

@@ -1,11 +1,13 @@
 //! One SQLite file: how a connection is set up, and who writes when.
 
+mod inline;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel::connection::AnsiTransactionManager;
-use diesel::{ConnectionError, ConnectionResult, QueryResult};
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
+use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 use diesel_async::pooled_connection::bb8::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
@@ -18,6 +20,8 @@ use super::error::OpenError;
 use super::last_failure::LastFailure;
 use super::session::SqliteSession;
 use super::statement::Dialect;
+
+pub(super) use inline::Inline;
 
 /// SQLite's words. Writers are alone, so they need no row locks; texts are ordered by their bytes anyway.
 pub(super) const DIALECT: Dialect = Dialect {
@@ -95,22 +99,32 @@ pub(super) async fn connect(place: &Place, busy: Duration, sync: Sync) -> Connec
 /// The busy timeout comes first, so that the other settings wait for a writer, too. All connections are to one file.
 async fn connect_once(place: &Place, busy: Duration, sync: Sync) -> ConnectionResult<SqliteSession> {
     let mut session = SqliteSession::establish(&place.path().to_string_lossy()).await?;
-    let sync = match sync {
-        Sync::Normal => "NORMAL",
-        Sync::Full => "FULL",
-    };
-    let settings = format!(
-        "PRAGMA busy_timeout = {}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA foreign_keys = ON;",
-        busy.as_millis()
-    );
+    let settings = settings(busy, sync);
     session.batch_execute(&settings).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
     place.opened().map_err(|error| ConnectionError::BadConnection(error.to_string()))?;
     Ok(session)
 }
 
+fn settings(busy: Duration, sync: Sync) -> String {
+    let sync = match sync {
+        Sync::Normal => "NORMAL",
+        Sync::Full => "FULL",
+    };
+    format!(
+        "PRAGMA busy_timeout = {}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA foreign_keys = ON;",
+        busy.as_millis()
+    )
+}
+
 /// Becomes the one writer of the file, or fails after the busy time.
-pub(super) async fn begin_immediate(session: &mut SqliteSession) -> QueryResult<()> {
-    session.spawn_blocking(|c| AnsiTransactionManager::begin_transaction_sql(c, "BEGIN IMMEDIATE")).await
+pub(super) fn begin_immediate(connection: &mut SqliteConnection) -> QueryResult<()> {
+    AnsiTransactionManager::begin_transaction_sql(connection, "BEGIN IMMEDIATE")
+}
+
+/// Whether a transaction is left open on it.
+pub(super) fn is_broken(connection: &mut SqliteConnection) -> bool {
+    let status = AnsiTransactionManager::transaction_manager_status_mut(connection);
+    !matches!(status.transaction_depth(), Ok(None))
 }
 
 /// The order of this process's writers: each waits its turn, and batches leave a gap in which renewals, and other

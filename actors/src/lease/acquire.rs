@@ -9,6 +9,10 @@ use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, Ter
 /// at double, the last free lease of a small fleet starts a tenth of a second late.
 const SHARE_WAIT: Duration = Duration::from_millis(50);
 
+/// How many of these waits at most, for the leases beyond it. At half, one instance takes too many of a dead one's leases
+/// before slow ones have looked; at double, leases that only one instance can take start a second later.
+const SHARE_WAITS_MAX: u32 = 20;
+
 /// How long others wait for the instance that an operator chose, or that lacks a lease for balance. Below a renewal, it
 /// might not have heard of it; at double, a wish for an instance that does not know the worker costs that much.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
@@ -38,18 +42,25 @@ pub(crate) fn beaconless(slot: &mut Slot, who: Incarnation, view: &View<'_>) -> 
     if slot.holder == Some(who) { ask(slot, Some(who), view) } else { vec![] }
 }
 
-/// Asks for the lease, if this instance may and wants to; at once, or after those who go first.
+/// Asks for the lease, if this instance may and wants to; at once, or after those who go first. One that waits already
+/// goes on waiting, unless nobody has to go first any more.
 fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec<Command> {
-    if slot.phase != Phase::Standby || !is_willing(slot, view) {
+    let deferring = matches!(slot.phase, Phase::Deferring { .. });
+    if !(slot.phase == Phase::Standby || deferring) || !is_willing(slot, view) {
         return vec![];
     }
     let wait = match slot.desired {
         Some(other) if Some(other) != view.me => MOVE_WAIT,
         None if gave_up_just_now(slot, view) => MOVE_WAIT,
-        None if view.sated => SHARE_WAIT,
+        // Each one more waits longer, so that one instance does not take all of what a dead one had.
+        None if view.beyond > 0 => {
+            SHARE_WAIT * u32::try_from(view.beyond).unwrap_or(u32::MAX).min(SHARE_WAITS_MAX)
+        }
         _ => return claim(slot, beaconless, view),
     };
-    slot.phase = Phase::Deferring { until: view.now + wait, beaconless };
+    if !deferring {
+        slot.phase = Phase::Deferring { until: view.now + wait, beaconless };
+    }
     vec![]
 }
 

@@ -237,16 +237,16 @@ impl Instance {
         self.slots.get(&term.name).is_some_and(|slot| slot.term() == Some(term))
     }
 
-    /// What the phases may look at. Leases that are ours, or asked for, count for our share.
+    /// What the phases may look at.
     fn outlook(&self) -> Outlook {
-        let counts = |slot: &&Slot| slot.term().is_some() || slot.phase == Phase::Claiming;
-        let ours = self.slots.values().filter(counts).count();
         Outlook {
             me: self.me,
             deadline: self.deadline,
             closing: self.ending != Ending::No,
             up: self.spread.is_up(),
-            sated: self.spread.is_sated(ours, self.slots.len()),
+            taken: self.slots.values().filter(|slot| takes(slot)).count(),
+            waiting: 0,
+            share: self.spread.share(self.slots.len()),
         }
     }
 
@@ -257,9 +257,11 @@ impl Instance {
         jitter: f64,
         phase: impl FnOnce(&mut Slot, &View<'_>) -> Vec<Command>,
     ) -> Vec<Command> {
-        let outlook = self.outlook();
-        let view = outlook.view(&self.timing, now, jitter);
-        self.slots.get_mut(name).map_or_else(Vec::new, |slot| phase(slot, &view))
+        let mut outlook = self.outlook();
+        outlook.waiting = self.slots.values().filter(|slot| slot.name != *name && waits(slot)).count();
+        self.slots
+            .get_mut(name)
+            .map_or_else(Vec::new, |slot| outlook.turn(slot, &self.timing, now, jitter, phase))
     }
 
     /// Every slot in turn; each sees what those before it have taken.
@@ -269,10 +271,21 @@ impl Instance {
         jitter: f64,
         mut phase: impl FnMut(&mut Slot, &View<'_>) -> Vec<Command>,
     ) -> Vec<Command> {
-        let names: Vec<LeaseName> = self.slots.keys().cloned().collect();
-        let turns = names.iter().map(|name| self.at(name, now, jitter, &mut phase));
-        turns.collect::<Vec<_>>().concat()
+        let mut outlook = self.outlook();
+        let turns =
+            self.slots.values_mut().map(|slot| outlook.turn(slot, &self.timing, now, jitter, &mut phase));
+        turns.flatten().collect()
     }
+}
+
+/// Whether the lease counts for our share: it is ours, or asked for.
+fn takes(slot: &Slot) -> bool {
+    slot.term().is_some() || slot.phase == Phase::Claiming
+}
+
+/// Whether it will, if nobody below its share comes for it.
+fn waits(slot: &Slot) -> bool {
+    matches!(slot.phase, Phase::Deferring { .. }) && slot.desired.is_none()
 }
 
 /// What all slots share at one moment.
@@ -282,15 +295,34 @@ struct Outlook {
     deadline: Moment,
     closing: bool,
     up: bool,
-    sated: bool,
+    taken: usize,
+    /// Of the slots whose turn was before.
+    waiting: usize,
+    share: usize,
 }
 
 impl Outlook {
-    fn view<'a>(&self, timing: &'a Timing, now: Moment, jitter: f64) -> View<'a> {
-        let Self { me, deadline, closing, up, sated } = *self;
-        View { now, me, trusted: now < deadline, closing, up, sated, timing, jitter }
+    /// A slot's turn, which may change what those after it see.
+    fn turn(
+        &mut self,
+        slot: &mut Slot,
+        timing: &Timing,
+        now: Moment,
+        jitter: f64,
+        phase: impl FnOnce(&mut Slot, &View<'_>) -> Vec<Command>,
+    ) -> Vec<Command> {
+        let Self { me, deadline, closing, up, .. } = *self;
+        self.taken -= usize::from(takes(slot));
+        let beyond = (self.taken + self.waiting + 1).saturating_sub(self.share);
+        let view = View { now, me, trusted: now < deadline, closing, up, beyond, timing, jitter };
+        let commands = phase(slot, &view);
+        self.taken += usize::from(takes(slot));
+        self.waiting += usize::from(waits(slot));
+        commands
     }
 }
-
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod share_tests;

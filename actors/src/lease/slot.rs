@@ -166,8 +166,8 @@ pub struct View<'a> {
     pub closing: bool,
     /// Whether an operator lets it take leases.
     pub up: bool,
-    /// Whether it has its share of the leases already: then others go first.
-    pub sated: bool,
+    /// The how-manieth beyond its share this lease is, or would be; zero = within it. Beyond it others go first.
+    pub beyond: usize,
     /// The times.
     pub timing: &'a Timing,
     /// A random number in `0.0..1.0`.

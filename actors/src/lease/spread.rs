@@ -49,20 +49,31 @@ impl Spread {
         self.up
     }
 
-    /// Whether `ours` of `all` leases are this instance's share, or more.
-    pub fn is_sated(&self, ours: usize, all: usize) -> bool {
-        ours >= all.div_ceil(self.loads.len().max(1)) && self.loads.len() > 1
+    /// How many of `all` leases are this instance's share; as good as all if it is alone.
+    pub fn share(&self, all: usize) -> usize {
+        if self.loads.len() > 1 { all.div_ceil(self.loads.len()) } else { usize::MAX }
     }
 
-    /// Whether this instance is the one that has to give one up now.
-    pub fn has_too_many(&self, me: Incarnation, now: Moment) -> bool {
+    /// Where among the leases that came free this instance begins, of `free`: each elsewhere, so that not all of them
+    /// ask for the same ones.
+    pub fn begins_at(&self, me: Incarnation, free: usize) -> usize {
+        let before = self.loads.range(..me).count();
+        before * free / self.loads.len().max(1)
+    }
+
+    /// How many leases this instance has to give up now. One, mostly; half of what it has too many, if that is more:
+    /// with hundreds of leases on the first of many instances, one at a time would take an hour.
+    pub fn surplus(&self, me: Incarnation, now: Moment) -> usize {
         let least = self.loads.values().min().copied().unwrap_or(0);
-        let most = self.loads.iter().max_by_key(|(_, load)| **load);
-        let uneven = most.is_some_and(|(who, load)| *who == me && load - least > 1);
-        uneven && self.all_taken && now >= self.quiet_until
+        let Some((who, most)) = self.loads.iter().max_by_key(|(_, load)| **load) else { return 0 };
+        if *who != me || most - least <= 1 || !self.all_taken || now < self.quiet_until {
+            return 0;
+        }
+        let share = self.loads.values().sum::<usize>().div_ceil(self.loads.len());
+        (most.saturating_sub(share) / 2).max(1)
     }
 
-    /// A lease was given up for balance.
+    /// Leases were given up for balance.
     pub fn moved(&mut self, now: Moment) {
         self.quiet_until = now + PAUSE;
     }
@@ -100,7 +111,7 @@ mod tests {
             let world = world(&[(a, loads.0), (b, loads.1)]);
             spread.observe(a, &world, Moment::default());
             let later = Moment::default() + PAUSE;
-            assert_eq!((spread.has_too_many(a, later), spread.has_too_many(b, later)), expected, "{loads:?}");
+            assert_eq!((spread.surplus(a, later) == 1, spread.surplus(b, later) == 1), expected, "{loads:?}");
         }
     }
 
@@ -109,21 +120,43 @@ mod tests {
         let (a, b) = (Incarnation::new(), Incarnation::new());
         let mut spread = Spread::default();
         spread.observe(a, &world(&[(a, 4), (b, 0)]), Moment::default());
-        assert!(!spread.has_too_many(a, Moment::default() + PAUSE / 2));
-        assert!(spread.has_too_many(a, Moment::default() + PAUSE));
+        assert_eq!(spread.surplus(a, Moment::default() + PAUSE / 2), 0);
+        assert_eq!(spread.surplus(a, Moment::default() + PAUSE), 1);
         let mut with_free = world(&[(a, 4), (b, 0)]);
         with_free.leases[0].holder_alive = false;
         spread.observe(a, &with_free, Moment::default());
-        assert!(!spread.has_too_many(a, Moment::default() + PAUSE));
+        assert_eq!(spread.surplus(a, Moment::default() + PAUSE), 0);
     }
 
     #[test]
-    fn a_share_is_the_rounded_up_part_and_one_alone_is_never_sated() {
+    fn a_share_is_the_rounded_up_part_and_one_alone_has_no_limit() {
         let (a, b) = (Incarnation::new(), Incarnation::new());
         let mut spread = Spread::default();
         spread.observe(a, &world(&[(a, 0), (b, 0)]), Moment::default());
-        assert_eq!([1, 2].map(|ours| spread.is_sated(ours, 3)), [false, true]);
+        assert_eq!(spread.share(3), 2);
         spread.observe(a, &world(&[(a, 3)]), Moment::default());
-        assert!(!spread.is_sated(3, 3));
+        assert_eq!(spread.share(3), usize::MAX);
+    }
+
+    #[test]
+    fn who_has_many_too_many_gives_up_half_of_them_at_once() {
+        let (a, b) = (Incarnation::new(), Incarnation::new());
+        for ((most, least), expected) in [((500, 0), 125), ((310, 190), 30), ((253, 247), 1), ((251, 249), 1)]
+        {
+            let mut spread = Spread::default();
+            spread.observe(a, &world(&[(a, most), (b, least)]), Moment::default());
+            assert_eq!(spread.surplus(a, Moment::default() + PAUSE), expected, "{most} and {least}");
+        }
+    }
+
+    #[test]
+    fn all_begin_elsewhere_among_what_came_free() {
+        let all: Vec<_> = std::iter::repeat_with(Incarnation::new).take(3).collect();
+        let mut spread = Spread::default();
+        spread.observe(all[0], &world(&[(all[0], 0), (all[1], 0), (all[2], 0)]), Moment::default());
+        let mut begin: Vec<_> = all.iter().map(|me| spread.begins_at(*me, 10)).collect();
+        begin.sort_unstable();
+        assert_eq!(begin, [0, 3, 6]);
+        assert_eq!(Spread::default().begins_at(all[0], 10), 0);
     }
 }

@@ -14,7 +14,7 @@ use super::{Message, Setup, Snapshot, Standing};
 use crate::clock::Moment;
 use crate::lease::instance::{Event, Instance};
 use crate::lease::slot::Slot;
-use crate::lease::{LeaseName, LeaseStore, Term, TermId, Trust};
+use crate::lease::{Epoch, Incarnation, LeaseName, LeaseStore, Term, TermId, Trust};
 use crate::metrics::{self, Meter};
 use crate::shutdown::Report;
 use crate::watchdog::Watchdog;
@@ -50,6 +50,7 @@ pub(super) struct State {
     pub(super) report: Arc<OnceLock<Report>>,
     pub(super) tasks: TaskTracker,
     pub(super) meter: Meter,
+    pub(super) told: Told,
 }
 
 type Timer = JoinHandle<Result<(), ractor::MessagingErr<Message>>>;
@@ -58,7 +59,6 @@ type Timer = JoinHandle<Result<(), ractor::MessagingErr<Message>>>;
 pub(super) struct Running {
     pub(super) term: Term,
     pub(super) actor: ActorRef<worker::Message>,
-    pub(super) shared: worker::Shared,
     pub(super) progress: worker::Progress,
     /// How long it may make none; none = not asked, or told to stop already.
     pub(super) progress_within: Option<Duration>,
@@ -93,28 +93,13 @@ impl Actor for Supervisor {
         Ok(())
     }
 
-    /// A worker's actor is gone, however: once its body is really gone too, that is the acknowledgement.
+    /// A worker's actor is gone: whoever waits for its body's end tells the rest. The default would end the supervisor.
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<Message>,
-        event: SupervisionEvent,
-        state: &mut State,
+        _myself: ActorRef<Message>,
+        _event: SupervisionEvent,
+        _state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        let gone = match event {
-            SupervisionEvent::ActorTerminated(cell, ..) | SupervisionEvent::ActorFailed(cell, _) => {
-                cell.get_id()
-            }
-            _ => return Ok(()),
-        };
-        if let Some(running) = state.running.values().find(|running| running.actor.get_id() == gone) {
-            let (term, shared) = (running.term.id().clone(), running.shared.clone());
-            let meter = state.meter.clone();
-            state.tasks.spawn(async move {
-                let end = shared.finished().await;
-                meter.sending();
-                let _ = myself.cast(Message::Ended(term, end));
-            });
-        }
         Ok(())
     }
 }
@@ -141,6 +126,7 @@ impl State {
             report,
             tasks,
             meter,
+            told: Told::default(),
         })
     }
 
@@ -214,8 +200,19 @@ impl State {
         self.timer = Some((due, timer));
     }
 
-    fn tell(&self) {
-        self.instance.slots().for_each(metrics::state);
+    /// Publishes what has changed: with hundreds of leases, telling all of them after every event would cost more than
+    /// the events.
+    fn tell(&mut self) {
+        let mut changed = self.told.replace_all(self.instance.me(), self.runs);
+        for slot in self.instance.slots() {
+            if self.told.replace(slot) {
+                metrics::state(slot);
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
         let standing = |slot: &Slot| Standing {
             name: slot.name.clone(),
             state: slot.state(),
@@ -229,5 +226,28 @@ impl State {
             trust: Some(self.trust.clone()),
             clock: self.setup.clock.clone(),
         });
+    }
+}
+
+/// What was published last.
+#[derive(Default)]
+pub(super) struct Told {
+    all: Option<(Option<Incarnation>, u64)>,
+    leases: HashMap<LeaseName, (&'static str, Option<Epoch>)>,
+}
+
+impl Told {
+    /// Whether the incarnation is another, or a worker started again.
+    fn replace_all(&mut self, me: Option<Incarnation>, runs: u64) -> bool {
+        self.all.replace((me, runs)) != Some((me, runs))
+    }
+
+    /// Whether the lease stands otherwise.
+    fn replace(&mut self, slot: &Slot) -> bool {
+        let now = (slot.state(), slot.term().map(|term| term.epoch));
+        match self.leases.get_mut(&slot.name) {
+            Some(told) => std::mem::replace(told, now) != now,
+            None => self.leases.insert(slot.name.clone(), now).is_none(),
+        }
     }
 }

@@ -97,15 +97,11 @@ impl State {
         call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
         event: impl FnOnce(Result<T, StoreError>) -> Event + Send + 'static,
     ) {
-        let (myself, meter) = (myself.clone(), self.meter.clone());
-        let call = self.tasks.spawn(call);
+        let mut answer =
+            Answer { to: myself.clone(), meter: self.meter.clone(), event: Some(event), reply: None };
         self.tasks.spawn(async move {
-            let reply = call.await.unwrap_or_else(|error| {
-                Err(StoreError { operation: "store call".into(), reason: error.to_string() })
-            });
-            meter.sending();
-            // A supervisor that is gone needs no answer.
-            let _ = myself.cast(Message::Event(event(reply)));
+            answer.reply = Some(call.await);
+            drop(answer);
         });
     }
 
@@ -179,10 +175,9 @@ impl State {
         };
         match Shell::spawn_linked(Some(name), Shell, start, myself.get_cell()).await {
             Ok((actor, _)) => {
-                self.running.insert(
-                    id.name.clone(),
-                    Running { term, actor, shared, progress, progress_within, meter },
-                );
+                self.tell_end(myself, id.clone(), shared);
+                self.running
+                    .insert(id.name.clone(), Running { term, actor, progress, progress_within, meter });
                 self.tell_start(&id, after);
             }
             Err(error) => {
@@ -190,6 +185,17 @@ impl State {
                 self.end_at_once(myself, id, worker::End::Failed(error.to_string()));
             }
         }
+    }
+
+    /// Tells when the worker's body has really ended, however: that is the acknowledgement of its stop. Not before, not
+    /// twice, and without waiting for the end of its actor, which has nothing more to do.
+    fn tell_end(&self, myself: &ActorRef<Message>, term: TermId, shared: Shared) {
+        let (myself, meter) = (myself.clone(), self.meter.clone());
+        self.tasks.spawn(async move {
+            let end = shared.finished().await;
+            meter.sending();
+            let _ = myself.cast(Message::Ended(term, end));
+        });
     }
 
     fn tell_start(&self, id: &TermId, after: Option<HandOver>) {
@@ -234,6 +240,27 @@ impl State {
     fn end_at_once(&self, myself: &ActorRef<Message>, id: TermId, end: worker::End) {
         self.meter.sending();
         let _ = myself.cast(Message::Ended(id, end));
+    }
+}
+
+/// The answer to a call, sent when it is dropped: so also by a call that panicked, without another task that waits.
+struct Answer<T, F: FnOnce(Result<T, StoreError>) -> Event> {
+    to: ActorRef<Message>,
+    meter: Meter,
+    event: Option<F>,
+    reply: Option<Result<T, StoreError>>,
+}
+
+impl<T, F: FnOnce(Result<T, StoreError>) -> Event> Drop for Answer<T, F> {
+    fn drop(&mut self) {
+        let vanished =
+            || StoreError { operation: "store call".into(), reason: "it ended without an answer".into() };
+        let reply = self.reply.take().unwrap_or_else(|| Err(vanished()));
+        if let Some(event) = self.event.take() {
+            self.meter.sending();
+            // A supervisor that is gone needs no answer.
+            let _ = self.to.cast(Message::Event(event(reply)));
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use diesel_async::SimpleAsyncConnection;
 use leased_actors::lease::{Incarnation, LeaseName, News, Registration};
 use tokio::time::timeout;
 
@@ -19,7 +20,7 @@ use super::Mark;
 use crate::store::postgres::{READ_ONLY, Sessions};
 use crate::store::queries::beacons::{self, Beaconless, BeatRow};
 use crate::store::queries::leases::WorldRow;
-use crate::store::queries::{lease_instances, leases};
+use crate::store::queries::{lease_instances, leases, rehearsal};
 use crate::store::session::{PostgresSession, Session};
 
 use own::Beacon;
@@ -78,6 +79,9 @@ impl Beacons {
             leases::insert_missing(session, &names).await
         });
         inserted.await.map_err(|error| error.to_string())?;
+        if let Err(error) = rehearsal::rehearse(&mut session, me.incarnation).await {
+            tracing::debug!(%error, "the first claim and release will be slower");
+        }
         let beacon = Arc::new(Beacon::new(&self.sessions, self.limit, me, session, taken));
         let mut lit = self.lit();
         lit.retain(|_, old| {
@@ -132,7 +136,10 @@ impl Beacons {
     }
 
     async fn connect(&self) -> Result<Session, String> {
-        let session = self.sessions.connect().await.map_err(|error| error.to_string())?;
+        let mut session = self.sessions.connect().await.map_err(|error| error.to_string())?;
+        // Its few statements are always the same, so each is planned once, not whenever somebody waits for it. Servers
+        // before version 12 do not know the setting.
+        let _ = session.batch_execute("SET plan_cache_mode = force_generic_plan").await;
         Ok(Session::Postgres(PostgresSession::Own(session)))
     }
 

@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::store::beacon::Mark;
 use crate::store::beacon::sqlite::Beacons;
 use crate::store::queries::lease_instances::{self, End};
-use crate::store::queries::leases;
+use crate::store::queries::{leases, rehearsal};
 use crate::store::session::Session;
 
 impl SqlLeases {
@@ -33,6 +33,10 @@ impl SqlLeases {
         match &registered {
             Ok(()) => {
                 beacons.touch();
+                let rehearse = async move |session: &mut Session| rehearsal::rehearse(session, who).await;
+                if let Err(error) = self.run(None, "rehearse".to_owned(), rehearse).await {
+                    tracing::debug!(%error, "the first claim and release will be slower");
+                }
                 self.sweep(beacons).await;
             }
             Err(_) => beacons.put_out(who),

@@ -15,7 +15,7 @@ use crate::store::statement::Statement;
 pub(in crate::store) const CHANNEL: &str = "atcr_lease";
 
 /// The lock of `i.beacon_key`, as a beacon takes it: exclusive, by two numbers, in this database.
-const LOCK: &str = "SELECT 1 FROM pg_locks k
+pub(super) const LOCK: &str = "SELECT 1 FROM pg_locks k
     WHERE k.locktype = 'advisory' AND k.mode = 'ExclusiveLock' AND k.granted AND k.objsubid = 2
     AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND k.classid::BIGINT = i.beacon_key >> 32 AND k.objid::BIGINT = i.beacon_key & 4294967295";

@@ -64,14 +64,14 @@ pub(in crate::store) async fn free(session: &mut Session) -> QueryResult<Vec<Str
 /// What a claim returns: the epoch; the carried wait (microseconds); why the last holder is dead, if it is; whether
 /// anybody ever released it; how long it stood still (microseconds).
 pub(in crate::store) type AcquiredRow = (i64, i64, Option<String>, bool, i64);
-type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
+pub(super) type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
 /// the start waits the whole grace; a wait once owed stays, in full, until somebody has waited it out. The epoch is at
 /// least the timeline, from bit 42 on, and the database's clock in milliseconds below it: so it rises across a fail-over
 /// that lost the last ones.
-const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
+pub(super) const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
              epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
                  (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),
              owed_us = {greatest}(owed_us, COALESCE(
@@ -92,7 +92,7 @@ const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {
 
 /// See [`ACQUIRE`]; it is noted, and ends the wish that it fulfils.
 pub(in crate::store) async fn acquire(session: &mut Session, ask: &Ask) -> QueryResult<Option<AcquiredRow>> {
-    let acquired = session.first::<AcquiredColumns, AcquiredRow>(update(ACQUIRE, ask)).await?;
+    let acquired = session.first::<AcquiredColumns, AcquiredRow>(asked(Statement::new(ACQUIRE), ask)).await?;
     if let Some((epoch, ..)) = &acquired {
         note(session, &ask.name, *epoch, ask.me, "acquired").await?;
         if ask.ends_wish {
@@ -114,13 +114,15 @@ pub(in crate::store) async fn acquire_at_once(
              SELECT ?, {{now_us}}, ?, epoch, ?, 'acquired' FROM acquired)
          SELECT epoch, wait, death, released, gap FROM acquired"
     );
-    let acquire = update(&text, ask).bind(event_id()).bind(ask.name.as_str()).bind(ask.me.to_string());
+    let acquire =
+        asked(Statement::new(&text), ask).bind(event_id()).bind(ask.name.as_str()).bind(ask.me.to_string());
     session.first::<AcquiredColumns, AcquiredRow>(acquire).await
 }
 
-fn update(text: &str, ask: &Ask) -> Statement {
+/// Binds the values of [`ACQUIRE`].
+pub(super) fn asked(statement: Statement, ask: &Ask) -> Statement {
     let me = ask.me.to_string();
-    let update = Statement::new(text).bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me);
+    let update = statement.bind(&me).bind(&me).bind(micros(ask.grace)).bind(&me);
     update.bind(ask.name.as_str()).bind(&me)
 }
 

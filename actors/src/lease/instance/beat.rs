@@ -6,7 +6,7 @@ use super::{Ending, Instance};
 use crate::clock::Moment;
 use crate::lease::slot::{Command, Outcome, Phase, Slot};
 use crate::lease::{
-    Heartbeat, Incarnation, News, Release, Renewal, StoreError, acquire, keep, release, spread,
+    Heartbeat, Incarnation, LeaseRow, News, Release, Renewal, StoreError, acquire, keep, release, spread,
 };
 
 /// The shortest pause before a failed renewal or registration is sent again: below it, a database that refuses at once
@@ -79,7 +79,7 @@ impl Instance {
                     commands.extend(silent.iter().map(|s| Command::DeclareDead { who: s.who, seen: s.seen }));
                 }
                 self.spread.observe(me, &world, now);
-                commands.extend(self.see(&world, sent, now, jitter));
+                commands.extend(self.see(me, &world, sent, now, jitter));
                 commands.extend(self.balance(me, now, jitter));
                 commands
             }
@@ -95,10 +95,24 @@ impl Instance {
         vec![Command::Trust(self.deadline)]
     }
 
-    fn see(&mut self, world: &Heartbeat, sent: Moment, now: Moment, jitter: f64) -> Vec<Command> {
+    /// What is taken first, then what is free, from another place in each instance.
+    fn see(
+        &mut self,
+        me: Incarnation,
+        world: &Heartbeat,
+        sent: Moment,
+        now: Moment,
+        jitter: f64,
+    ) -> Vec<Command> {
+        let is_free = |row: &&LeaseRow| row.holder.is_none() || !row.holder_alive;
+        let (mut free, taken): (Vec<_>, Vec<_>) = world.leases.iter().partition(is_free);
+        let begin = self.spread.begins_at(me, free.len());
+        free.rotate_left(begin);
+        let mut outlook = self.outlook();
         let mut commands = Vec::new();
-        for row in &world.leases {
-            commands.extend(self.at(&row.name, now, jitter, |slot, view| {
+        for row in taken.into_iter().chain(free) {
+            let Some(slot) = self.slots.get_mut(&row.name) else { continue };
+            commands.extend(outlook.turn(slot, &self.timing, now, jitter, |slot, view| {
                 slot.remember(row, view.now);
                 match slot.phase {
                     _ if sent <= slot.settled_at => vec![],
@@ -116,20 +130,22 @@ impl Instance {
         commands
     }
 
-    /// Gives one lease up, gracefully, if this instance is the one that has too many.
+    /// Gives up, gracefully, what this instance has too many, if it is the one that has most.
     fn balance(&mut self, me: Incarnation, now: Moment, jitter: f64) -> Vec<Command> {
+        let surplus = if self.ending == Ending::No { self.spread.surplus(me, now) } else { 0 };
         let movable = |slot: &&Slot| matches!(slot.phase, Phase::Running { .. }) && now >= slot.settled_until;
-        let surplus = self.slots.values().rev().find(movable).map(|slot| slot.name.clone());
-        match surplus {
-            Some(name) if self.ending == Ending::No && self.spread.has_too_many(me, now) => {
-                self.spread.moved(now);
-                self.at(&name, now, jitter, |slot, view| {
-                    slot.settled_until = now + spread::SETTLED;
-                    release::hand_back(slot, Release::Free, view, "spread")
-                })
-            }
-            _ => vec![],
+        let names: Vec<_> =
+            self.slots.values().rev().filter(movable).take(surplus).map(|slot| slot.name.clone()).collect();
+        if !names.is_empty() {
+            self.spread.moved(now);
         }
+        let moves = names.iter().map(|name| {
+            self.at(name, now, jitter, |slot, view| {
+                slot.settled_until = now + spread::SETTLED;
+                release::hand_back(slot, Release::Free, view, "spread")
+            })
+        });
+        moves.collect::<Vec<_>>().concat()
     }
 
     /// Somebody declared this incarnation dead: sticky, so everything it had is over. The process registers anew.
