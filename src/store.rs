@@ -95,8 +95,8 @@ enum Store {
         place: Arc<Place>,
         busy: Duration,
         work: Pool<SqliteSession>,
-        leases: sqlite::Inline,
-        renewals: sqlite::Inline,
+        leases: Box<sqlite::Inline>,
+        renewals: Box<sqlite::Inline>,
         gate: sqlite::Gate,
         beacons: beacon::sqlite::Beacons,
     },
@@ -208,8 +208,8 @@ fn open_sqlite(options: &Options, failure: &LastFailure) -> Result<Store, OpenEr
     let size = options.max_connections.min(SQLITE_CONNECTIONS_MAX);
     Ok(Store::Sqlite {
         work: sqlite::pool(&place, size, busy, sqlite::Sync::Normal, failure),
-        leases: sqlite::Inline::new(&place, busy, sqlite::Sync::Full),
-        renewals: sqlite::Inline::new(&place, busy, sqlite::Sync::Normal),
+        leases: Box::new(sqlite::Inline::new(&place, busy, sqlite::Sync::Full)),
+        renewals: Box::new(sqlite::Inline::new(&place, busy, sqlite::Sync::Normal)),
         gate: sqlite::Gate::default(),
         beacons: beacon::sqlite::Beacons::new(Arc::clone(&place)),
         busy,
