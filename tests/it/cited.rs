@@ -7,9 +7,6 @@ use crate::style::{Source, none, sources};
 
 const ROWS: std::ops::RangeInclusive<usize> = 1..=41;
 
-/// Rows whose tests start real processes under a fault runner, which is not here yet.
-const ELSEWHERE: &[usize] = &[20, 21, 22, 23, 24, 25, 26, 29, 33, 35, 36, 41];
-
 /// Lists of functions that a macro makes tests of, to their ends.
 const LISTS: &[(&str, &str)] =
     &[("on_both! {", "}"), ("on_both_databases!(", ");"), ("lease_store_suite!(@tests ", ");")];
@@ -22,10 +19,8 @@ fn every_known_fault_of_leases_has_a_test() {
         citations(&source.text).1.iter().map(|line| format!("{}:{line}", source.path)).collect()
     };
     none(sources.iter().flat_map(stray), "citations that stand above no test, or of no row");
-    let missing = ROWS.filter(|row| !cited.contains(row) && !ELSEWHERE.contains(row));
+    let missing = ROWS.filter(|row| !cited.contains(row));
     none(missing.map(|row| format!("L{row}")), "rows without a test");
-    let here = ELSEWHERE.iter().filter(|row| cited.contains(row));
-    none(here.map(|row| format!("L{row}")), "rows that are here by now: take them out of ELSEWHERE");
 }
 
 #[test]

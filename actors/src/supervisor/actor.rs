@@ -203,7 +203,7 @@ impl State {
     /// Publishes what has changed: with hundreds of leases, telling all of them after every event would cost more than
     /// the events.
     fn tell(&mut self) {
-        let mut changed = self.told.replace_all(self.instance.me(), self.runs);
+        let mut changed = self.told.replace_all(self.instance.me(), self.runs, self.trust.lies_ahead());
         for slot in self.instance.slots() {
             if self.told.replace(slot) {
                 metrics::state(slot);
@@ -232,14 +232,14 @@ impl State {
 /// What was published last.
 #[derive(Default)]
 pub(super) struct Told {
-    all: Option<(Option<Incarnation>, u64)>,
+    all: Option<(Option<Incarnation>, u64, bool)>,
     leases: HashMap<LeaseName, (&'static str, Option<Epoch>)>,
 }
 
 impl Told {
-    /// Whether the incarnation is another, or a worker started again.
-    fn replace_all(&mut self, me: Option<Incarnation>, runs: u64) -> bool {
-        self.all.replace((me, runs)) != Some((me, runs))
+    /// Whether the incarnation is another, a worker started again, or trust began or ended.
+    fn replace_all(&mut self, me: Option<Incarnation>, runs: u64, trusted: bool) -> bool {
+        self.all.replace((me, runs, trusted)) != Some((me, runs, trusted))
     }
 
     /// Whether the lease stands otherwise.

@@ -25,33 +25,17 @@ impl State {
             Command::Trust(until) => self.trust.extend(until),
             Command::EndTrust => {
                 self.trust.end();
-                tracing::warn!("declared dead, or without its session: everything stops, then registers anew");
+                tracing::warn!(
+                    "declared dead, or without its session: everything stops, then registers anew"
+                );
             }
-            Command::DeclareDead { who, seen } => self.ask(
-                myself,
-                async move { store.declare_dead(who, seen).await },
-                move |reply| {
-                    if reply == Ok(true) {
-                        metrics::declared_dead();
-                        tracing::warn!(instance = %who, "declared dead: its renewals stood still for its TTL");
-                    }
-                    Event::Declared(reply)
-                },
-            ),
-            Command::Bury(me) => self.ask(myself, async move { store.bury(me).await }, |reply| {
-                for who in reply.iter().flatten() {
-                    metrics::declared_dead();
-                    tracing::warn!(instance = %who, "declared dead: its beacon is gone");
-                }
-                Event::Buried(logged(reply))
-            }),
+            Command::DeclareDead { who, seen } => self.declare_dead(myself, who, seen),
+            Command::Bury(me) => self.bury(myself, me),
             Command::Claim(ask) => {
                 let (name, me) = (ask.name.clone(), ask.me);
-                self.ask(
-                    myself,
-                    async move { store.claim(&ask).await },
-                    move |reply| Event::Claimed(name, me, logged(reply)),
-                );
+                self.ask(myself, async move { store.claim(&ask).await }, move |reply| {
+                    Event::Claimed(name, me, logged(reply))
+                });
             }
             Command::Start(term, after) => self.start(myself, term, Some(after)).await,
             Command::Restart(term) => self.start(myself, term, None).await,
@@ -60,21 +44,15 @@ impl State {
                 self.stop(myself, term, within, revoked, why);
             }
             // Without an answer the next claimer waits once more, and that is all.
-            Command::EndWait(term) => self.ask(
-                myself,
-                async move { store.end_wait(&term).await },
-                |reply| Event::WaitEnded(logged(reply)),
-            ),
+            Command::EndWait(term) => self.ask(myself, async move { store.end_wait(&term).await }, |reply| {
+                Event::WaitEnded(logged(reply))
+            }),
             Command::Release(term, how) => {
                 let asked = term.clone();
-                self.ask(
-                    myself,
-                    async move { store.release(&asked, how).await },
-                    move |reply| {
-                        tell_release(&term, &reply);
-                        Event::Released(term, reply)
-                    },
-                );
+                self.ask(myself, async move { store.release(&asked, how).await }, move |reply| {
+                    tell_release(&term, &reply);
+                    Event::Released(term, reply)
+                });
             }
             Command::Depart(me) => {
                 self.ask(myself, async move { store.depart(me).await }, |reply| {
@@ -102,6 +80,28 @@ impl State {
         self.tasks.spawn(async move {
             answer.reply = Some(call.await);
             drop(answer);
+        });
+    }
+
+    fn declare_dead(&self, myself: &ActorRef<Message>, who: Incarnation, seen: i64) {
+        let store = self.store.clone();
+        self.ask(myself, async move { store.declare_dead(who, seen).await }, move |reply| {
+            if reply == Ok(true) {
+                metrics::declared_dead();
+                tracing::warn!(instance = %who, "declared dead: its renewals stood still for its TTL");
+            }
+            Event::Declared(reply)
+        });
+    }
+
+    fn bury(&self, myself: &ActorRef<Message>, me: Incarnation) {
+        let store = self.store.clone();
+        self.ask(myself, async move { store.bury(me).await }, |reply| {
+            for who in reply.iter().flatten() {
+                metrics::declared_dead();
+                tracing::warn!(instance = %who, "declared dead: its beacon is gone");
+            }
+            Event::Buried(logged(reply))
         });
     }
 

@@ -136,8 +136,8 @@ async fn a_claim_without_a_grace_owes_nobody_a_wait() {
     assert_eq!(owed, ["0"]);
 }
 
+/// The session of a process that still works may end; its successor must not start beside it.
 // L35: patroni/patroni#2070
-/// patroni#2070: the session of a process that still works may end; its successor must not start beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rival_that_acts_outside_waits_the_grace_and_the_same_process_does_not() {
     let (fixture, mut a, b) = two().await;
@@ -259,8 +259,8 @@ async fn a_release_is_told_to_the_others_and_not_to_oneself() {
     assert!(echo.is_err(), "an own release came back");
 }
 
+/// A listener that lost its session was deaf for ever.
 // L24: timgit/pg-boss#850, #851; bensheldon/good_job#303, #1417
-/// pg-boss#850, good_job#303: a listener that lost its session was deaf for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_that_lost_its_session_hears_again() {
     let (fixture, a, b) = two().await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atcr_workers::atproto::Change;
 use atcr_workers::store::{Applied, Backend, Database, Fencing, Options, SqlLeases, Tx};
+use diesel::connection::SimpleConnection;
 use diesel::{Connection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query, sql_types::Text};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{
@@ -156,6 +157,7 @@ impl Fixture {
             Backend::Sqlite => {
                 let path = self.options.url.strip_prefix("sqlite://").unwrap();
                 let mut connection = SqliteConnection::establish(path).unwrap();
+                connection.batch_execute("PRAGMA busy_timeout = 5000").unwrap();
                 sql_query(statement).execute(&mut connection).unwrap();
             }
         }

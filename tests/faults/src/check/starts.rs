@@ -2,7 +2,6 @@
 
 use super::past::{ClaimLine, Past, Run, broken, ms};
 use super::{LATE, Violation};
-use crate::history::What;
 
 /// Restarts in [`WINDOW`] that the product's intensity allows, and the first start.
 const STARTS_MAX: usize = 4;
@@ -13,11 +12,11 @@ const ROUNDING: u64 = 20_000_000;
 
 /// I10: the claim was acknowledged to this process, its trust lies ahead, and every wait has passed.
 pub(super) fn a_start_has_a_claim_trust_and_no_wait(past: &Past<'_>) -> Vec<Violation> {
-    let (claims, steps) = (past.claims(), past.moments(&What::Stepped));
-    past.runs.iter().filter_map(|run| start(past, run, &claims, &steps)).collect()
+    let claims = past.claims();
+    past.runs.iter().filter_map(|run| start(past, run, &claims)).collect()
 }
 
-fn start(past: &Past<'_>, run: &Run<'_>, claims: &[ClaimLine<'_>], steps: &[u64]) -> Option<Violation> {
+fn start(past: &Past<'_>, run: &Run<'_>, claims: &[ClaimLine<'_>]) -> Option<Violation> {
     let process = &past.processes[run.process];
     let own = |claim: &&ClaimLine<'_>| {
         claim.event.process == run.process && claim.name == run.name && claim.epoch == run.epoch
@@ -32,14 +31,11 @@ fn start(past: &Past<'_>, run: &Run<'_>, claims: &[ClaimLine<'_>], steps: &[u64]
     if run.from > process.trusted_until(run.from) + LATE {
         return Some(broken(10, format!("{} started without trust", run.name), run.lines.clone()));
     }
-    // Whoever owed a wait before: it outlives releases, further claims and further deaths. A step of the wall clock of
-    // the database's server may cut it short, which is documented.
+    // Whoever owed a wait before: it outlives releases, further claims and further deaths, and steps of any wall clock.
     let owed = claims.iter().filter(|earlier| earlier.name == run.name && earlier.event.at <= claim.event.at);
     let early = owed.into_iter().find(|earlier| {
-        let stepped =
-            steps.iter().any(|step| *step <= run.from && step + earlier.wait + WINDOW >= earlier.sent);
         let jumped = process.shifts.iter().any(|(at, _)| *at <= run.from && *at >= earlier.sent);
-        run.from + ROUNDING < earlier.sent + earlier.wait && !stepped && !jumped
+        run.from + ROUNDING < earlier.sent + earlier.wait && !jumped
     })?;
     let what =
         format!("{} started {} before a wait had passed", run.name, ms(early.sent + early.wait - run.from));
