@@ -211,6 +211,7 @@ fn follow(net: &Net) -> connect::Config {
             healthy_after: Duration::from_secs(60),
         },
         user_agent: "test".into(),
+        compression: connect::Compression::default(),
     }
 }
 
