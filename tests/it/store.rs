@@ -12,6 +12,7 @@ mod leases;
 mod migrations;
 mod opening;
 mod plans;
+mod requests;
 mod samples;
 mod stats;
 
