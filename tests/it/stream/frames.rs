@@ -13,15 +13,13 @@ use super::{
 };
 use crate::support::truth::Said;
 
-/// A compressed frame as hosts send it to who asks for it: the magic number of zstd, then the rest.
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x91, 0x02, 0x00, 0xff, 0x10];
 const UNREADABLE: &str = "atcr_stream_unreadable_total";
 const SKIPPED: &str = "atcr_stream_skipped_total";
 
 /// A message, the metric that counts it, and the labels.
 type Bad = (Vec<u8>, &'static str, &'static [(&'static str, &'static str)]);
 
-/// jetstream-legacy#24 and #36, and the rest of what may come by mistake or malice.
+/// jetstream-legacy#24, and the rest of what may come by mistake or malice.
 #[tokio::test]
 async fn each_bad_message_is_counted_and_costs_itself_alone() {
     let mut stage = Stage::on(On::Sqlite).await;
@@ -51,7 +49,7 @@ async fn each_bad_message_is_counted_and_costs_itself_alone() {
         good_event(&stage, &alice, number).await;
         assert_eq!(stage.metric(metric, labels), before + 1.0, "{metric} {labels:?}");
     }
-    stage.net.jetstream(0).send_raw(Raw::Binary(ZSTD.to_vec()));
+    stage.net.jetstream(0).send_raw(Raw::Binary(vec![0xff, 0xfe]));
     good_event(&stage, &alice, 100).await;
     assert_eq!(stage.metric(DROPPED, &[("reason", "not_utf8")]), 2.0);
 

@@ -1,7 +1,12 @@
 //! Positions that lead nowhere: of another host or wire, too old, or of a host that counts anew. What can be read is
 //! read, and what cannot be told is asked for again.
 
-use localnet::{ids, jetstream::Door, jetstream::FutureCursor, records, seed::Size, seed::seed};
+use localnet::{
+    ids,
+    jetstream::{Door, FutureCursor},
+    records,
+    seed::{Size, seed},
+};
 
 use super::{
     rows::On,

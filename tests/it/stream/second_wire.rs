@@ -1,6 +1,12 @@
 //! The second wire, from its frames to the rows: the same index, numbers for positions, and what only it says.
 
-use localnet::{ids, jetstream::Door, records, seed::Size, seed::seed, traffic::Traffic};
+use localnet::{
+    ids,
+    jetstream::{Door, Raw},
+    records,
+    seed::{Size, seed},
+    traffic::Traffic,
+};
 
 use super::{
     rows::On,
@@ -94,6 +100,40 @@ async fn an_error_frame_ends_the_connection_by_its_name_and_loses_nothing() {
     }
     stage.net.jetstream(0).send_info("Tomorrow", "of no consequence");
     stage.counts(DROPPED, &[("reason", "info")], 1.0).await;
+    assert_eq!(stage.rows.requests().await, [""; 0]);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn each_bad_message_of_the_second_wire_costs_itself_alone() {
+    let (mut stage, mut traffic) = followed(On::Sqlite).await;
+    let kind = "network.bsky.jetstream.subscribeEvents#sync";
+    let known = stage.net.dids().remove(0);
+    let sync = |fields: &str| {
+        format!(
+            r#"{{"$type":"message","payload":{{"$type":"{kind}","did":"{known}","sync":{{}},{fields}}}}}"#
+        )
+    };
+    let time = r#""time":"2026-09-01T00:00:00Z""#;
+    let bad = [
+        ("{".to_owned(), "not_json"),
+        (r#"{"did":"did:plc:a","time_us":1,"kind":"commit"}"#.to_owned(), "missing_field"),
+        (sync(time), "missing_field"),
+        (sync(&format!(r#""seq":-1,{time}"#)), "negative_seq"),
+        (sync(&format!(r#""seq":"1",{time}"#)), "bad_field"),
+        (sync(r#""seq":1,"time":"now""#), "bad_time"),
+        (sync(r#""seq":9007199254740991,"time":"2999-01-01T00:00:00Z""#), "future"),
+        (r#"{"$type":"tomorrow"}"#.to_owned(), "unknown_kind"),
+    ];
+    for (text, reason) in bad {
+        let before = stage.metric(DROPPED, &[("reason", reason)]);
+        stage.net.jetstream(0).send_raw(Raw::Text(text.into_bytes()));
+        traffic.step(&stage.net);
+        stage.saves_the_newest_number().await;
+        assert_eq!(stage.metric(DROPPED, &[("reason", reason)]), before + 1.0, "{reason}");
+    }
+    stage.becomes_the_fold().await;
+    assert_eq!(stage.net.jetstream(0).stats().handshakes, 1, "one connection lives through all");
     assert_eq!(stage.rows.requests().await, [""; 0]);
     stage.stop().await;
 }
