@@ -102,6 +102,7 @@ async fn bad_options_are_refused_by_name_before_the_upgrade() {
         "wantedCollections=io.atcr.tag",
         "wantedDids=did:plc:a",
         "kinds=label",
+        "kinds=identity&collections=io.atcr.tag",
         "cursor=yesterday",
         "cursor=-1",
         "collections=nonsense",
