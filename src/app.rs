@@ -269,7 +269,7 @@ fn exit_of(ended: &Result<Report, SupervisorFailed>) -> Exit {
 }
 
 /// Called on the watchdog's own thread, when the runtime may be stuck: nothing here waits for it.
-fn end_at_once(term: &leased_actors::lease::TermId) {
+pub fn end_at_once(term: &leased_actors::lease::TermId) {
     tracing::error!(%term, "the worker did not stop in time: ending the process");
     std::process::exit(Exit::Failed as i32);
 }

@@ -15,24 +15,32 @@ use crate::support::{
 on_both_databases!(
     one_of_two_instances_runs_the_worker,
     one_of_five_instances_runs_the_worker,
+    one_of_two_instances_of_the_same_host_and_label_runs_the_worker,
     a_stopped_instance_releases_before_it_exits,
     a_killed_instance_is_replaced_long_before_its_ttl,
     a_frozen_instance_writes_nothing_after_its_successor,
     the_list_of_leases_has_the_documented_keys,
+    two_workers_are_spread_over_two_instances_and_the_one_that_is_left_runs_both,
 );
 
 async fn one_of_two_instances_runs_the_worker(kind: Kind) {
-    exactly_one_works(kind, 2).await;
+    exactly_one_works(kind, &["i0", "i1"]).await;
 }
 
 async fn one_of_five_instances_runs_the_worker(kind: Kind) {
-    exactly_one_works(kind, 5).await;
+    exactly_one_works(kind, &["i0", "i1", "i2", "i3", "i4"]).await;
+}
+
+/// Whoever was of the leader's host name took itself for the leader: three on one machine.
+// L14: oban-bg/oban-py#32
+async fn one_of_two_instances_of_the_same_host_and_label_runs_the_worker(kind: Kind) {
+    exactly_one_works(kind, &["same", "same"]).await;
 }
 
 /// With the default times.
-async fn exactly_one_works(kind: Kind, count: usize) {
+async fn exactly_one_works(kind: Kind, labels: &[&str]) {
     let stage = Stage::new(kind).await;
-    let instances: Vec<Instance> = (0..count).map(|at| stage.start(&format!("i{at}"))).collect();
+    let instances: Vec<Instance> = labels.iter().map(|label| stage.start(label)).collect();
     let instances: Vec<&Instance> = instances.iter().collect();
     let worker = stage.worker(&instances);
     stage.changes(1, 50);
@@ -56,6 +64,8 @@ async fn exactly_one_works(kind: Kind, count: usize) {
 }
 
 /// With the default times: a release makes everybody's wait short, whatever the TTL.
+// L7: kubernetes/kubernetes#132599, KEP-5366
+// L30: ShedLock#1932; vmware versatile-data-kit#438; openconfig/gnmic#945
 async fn a_stopped_instance_releases_before_it_exits(kind: Kind) {
     let stage = Stage::new(kind).await;
     let mut old = stage.start("old");
@@ -89,6 +99,7 @@ async fn a_stopped_instance_releases_before_it_exits(kind: Kind) {
 }
 
 /// With the default times, whose TTL is 5 s and 10 s.
+// L37: graphile/worker#204 #222 #526
 async fn a_killed_instance_is_replaced_long_before_its_ttl(kind: Kind) {
     let stage = Stage::new(kind).await;
     let mut old = stage.start("old");
@@ -115,6 +126,8 @@ async fn a_killed_instance_is_replaced_long_before_its_ttl(kind: Kind) {
     stage.caught_up().await;
 }
 
+/// A leader that had been stuck woke up and revoked the leases of others.
+// L12: etcd-io/etcd#15247, #12528
 async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
     let stage = Stage::new(kind).await.quick();
     let old = stage.start("old");
@@ -132,6 +145,8 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
     until_in(&new, "running");
     stage.caught_up().await;
     let position = position(&stage).await;
+    let taken = stage.epoch().await;
+    assert!(taken > epoch);
     old.signal(Signal::CONT);
 
     let registrations = || old.lines().iter().filter(|line| line.contains("\"registered\"")).count();
@@ -144,11 +159,9 @@ async fn a_frozen_instance_writes_nothing_after_its_successor(kind: Kind) {
     assert_eq!(old.metric("atcr_index_records_changed_total", &[]), changed);
     assert_eq!(old.metric("lease_acquisitions_total", &[]), Some(1.0));
     assert_eq!(old.metric("lease_losses_total", &[("reason", "incarnation lost")]), Some(1.0));
-    let history = stage.history().await;
-    assert!(history.last().unwrap().0 > epoch, "{history:?}");
-
     stage.changes(3, 20);
     stage.caught_up().await;
+    assert_eq!(stage.epoch().await, taken, "{:?}", stage.history().await);
     assert_eq!(stage.leases()[0]["holder"]["pid"], new.pid());
 }
 
@@ -198,4 +211,48 @@ async fn the_list_of_leases_has_the_documented_keys(kind: Kind) {
     assert_eq!((lease["state"].as_str(), lease["holder"].is_null()), (Some("free"), true));
     let (exit, table) = stage.command(&["leases"]);
     assert!(exit == Exit::Code(0) && table.contains("jetstream") && table.contains("free"), "{table}");
+}
+
+async fn two_workers_are_spread_over_two_instances_and_the_one_that_is_left_runs_both(kind: Kind) {
+    const NAMES: [&str; 2] = ["cleanup", "jetstream"];
+    let stage = Stage::new(kind).await;
+    let stage = stage.with("ATCR__CLEANUP__ENABLED", "true").with("ATCR__CLEANUP__INTERVAL", "200ms");
+    let instances = ["one", "two"].map(|label| stage.start(label));
+    let running = |at: usize| -> Vec<&str> {
+        let runs = |name: &&str| {
+            let state = [("lease", *name), ("state", "running")];
+            instances[at].metric("lease_state", &state) == Some(1.0)
+        };
+        NAMES.into_iter().filter(runs).collect()
+    };
+    // The first may have had both for a moment.
+    eventually_blocking("each runs one", PATIENCE, || match [running(0), running(1)] {
+        each if each.iter().all(|names| names.len() == 1) && each[0] != each[1] => Ok(()),
+        other => Err(other),
+    });
+    let names: Vec<_> =
+        stage.leases().iter().map(|lease| lease["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, NAMES);
+
+    let sweeper = usize::from(running(1) == ["cleanup"]);
+    instances[sweeper].signal(Signal::KILL);
+    let left = 1 - sweeper;
+    eventually_blocking("the one that is left runs both", PATIENCE, || match running(left) {
+        both if both == NAMES => Ok(()),
+        few => Err(few),
+    });
+    stage.place.execute("INSERT INTO lease_event VALUES ('old', 1, 'gone', 1, 'whoever', 'released')").await;
+    eventually("the old event is deleted", PATIENCE, async || {
+        let old = stage.place.lines("SELECT id AS line FROM lease_event WHERE id = 'old'").await;
+        if old.is_empty() { Ok(()) } else { Err(old) }
+    })
+    .await;
+    eventually_blocking("it is counted", PATIENCE, || {
+        let deleted = instances[left].metric("atcr_cleanup_rows_deleted_total", &[("table", "lease_event")]);
+        if deleted == Some(1.0) { Ok(()) } else { Err(deleted) }
+    });
+    let swept_at = instances[left].metric("atcr_cleanup_last_sweep_timestamp_seconds", &[]);
+    assert!(swept_at.is_some_and(|at| at * 1e6 > now_us() as f64 - 60e6), "{swept_at:?}");
+    stage.changes(1, 20);
+    stage.caught_up().await;
 }

@@ -1,8 +1,10 @@
 //! The integration tests: one binary, so that they link once and share one PostgreSQL.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
+mod cited;
 mod commands;
 mod exits;
+mod guards;
 mod life;
 mod nothing_lost;
 mod operators;

@@ -1,7 +1,9 @@
 //! The store on both databases: the same claims, a fresh and migrated database for each.
 
+mod abrupt;
 mod beacon_postgres;
 mod beacon_sqlite;
+mod cleanup;
 mod crash_postgres;
 mod fence;
 mod fixture;
@@ -9,12 +11,14 @@ mod history;
 mod identity;
 mod index;
 mod leases;
+mod lessons;
 mod migrations;
 mod opening;
 mod plans;
 mod requests;
 mod samples;
 mod stats;
+mod supervised;
 
 /// One test per claim and database. A claim is an `async fn(Fixture)`.
 macro_rules! on_both {

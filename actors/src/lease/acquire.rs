@@ -95,16 +95,14 @@ pub(crate) fn claimed(
     if view.closing {
         return release::give_back(slot, claim.term, Release::Free);
     }
-    if !view.trusted {
-        return vec![];
-    }
     slot.after = claim.after;
     let is_owed = !claim.wait.is_zero();
     slot.phase = Phase::Waiting { term: claim.term, until: view.now + claim.wait, is_owed };
     waited(slot, view)
 }
 
-/// Starts the worker once the wait has passed, if the trust deadline still lies ahead.
+/// Starts the worker once the wait has passed, if the trust deadline still lies ahead. Nothing else starts one for a new
+/// term.
 pub(crate) fn waited(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
     let Phase::Waiting { term, until, is_owed } = &slot.phase else { return vec![] };
     if view.now < *until {
