@@ -100,10 +100,14 @@ async fn the_first_wire_is_compressed_with_the_dictionary_of_the_settings() {
 async fn a_compressed_message_without_a_dictionary_is_no_silent_skip() {
     let mut stage = Stage::on(On::Sqlite).await;
     stage.start_and_subscribe().await;
+    let seeded = seed(&stage.net, Size::default(), 1);
+    stage.becomes_the_fold().await;
+    stage.saves_the_newest_position().await;
     stage.net.jetstream(0).send_raw(Raw::Binary(vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0, 0]));
     stage.counts(UNDECODABLE, &[("reason", "not_asked_for")], 1.0).await;
     stage.counts(DISCONNECTS, &[("reason", "undecodable")], 1.0).await;
-    seed(&stage.net, Size::default(), 1);
+    let mut traffic = Traffic::new(&seeded, 1, 0.2);
+    (0..20).for_each(|_| traffic.step(&stage.net));
     stage.becomes_the_fold().await;
     stage.stop().await;
 }
