@@ -77,7 +77,7 @@ impl Refusal {
 impl From<OpenError> for Refusal {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Url { .. } | OpenError::FileSystem { .. } => Self::settings(error),
+            OpenError::Url { .. } | OpenError::FileSystem { .. } | OpenError::Pooler => Self::settings(error),
             OpenError::Connect(_) => Self::failed(error),
         }
     }

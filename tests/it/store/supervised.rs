@@ -75,6 +75,11 @@ impl LeaseStore for Reached {
         self.inner.claim(ask).await
     }
 
+    async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
+        self.reach("end_wait")?;
+        self.inner.end_wait(term).await
+    }
+
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {
         self.reach("release")?;
         self.inner.release(term, how).await

@@ -422,3 +422,26 @@ fn a_lease_that_shall_go_elsewhere_is_given_back_and_left_to_the_other_for_a_whi
     let asked = |c: &Command| matches!(c, Command::Claim(ask) if ask.ends_wish);
     assert!(commands.iter().any(asked), "nobody came for it: {commands:?}");
 }
+
+/// Found by `faults run --seed 3`: it took the lease itself again, and then kept it.
+#[test]
+fn a_lease_given_up_for_balance_is_left_to_the_others_first() {
+    let mut stage = Stage::running(Effects::Fenced);
+    let idle = Peer { incarnation: Incarnation::new(), ..stage.own() };
+    let sees = |stage: &mut Stage, holder: Option<Incarnation>| {
+        let ours = row(holder, 7);
+        let second = LeaseRow { name: "second".parse().unwrap(), ..row(Some(stage.me), 3) };
+        let world = Heartbeat { leases: vec![ours, second], peers: vec![stage.own(), idle] };
+        stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world))))
+    };
+    let me = Some(stage.me);
+    sees(&mut stage, me);
+    stage.later(5_000);
+    let commands = sees(&mut stage, me);
+    assert!(commands.iter().any(|command| is_stop(command, false)), "{commands:?}");
+    stage.hears(Event::Ended(stage.term(7)));
+    stage.hears(Event::Released(stage.term(7), Ok(true)));
+    stage.later(1);
+    sees(&mut stage, None);
+    assert!(matches!(stage.phase(), Phase::Deferring { .. }), "{:?}", stage.phase());
+}
