@@ -20,6 +20,7 @@ use atcr_workers::atproto::Change;
 use atcr_workers::ingest::decode::{Kind, Operation, decode};
 use atcr_workers::ingest::known::Known;
 use atcr_workers::ingest::project::{What, project};
+use atcr_workers::ingest::wire::Wire;
 use atcr_workers::store::{Backend, Tx};
 use leased_actors::lease::Term;
 use localnet::events::{Mix, lines};
@@ -144,7 +145,7 @@ async fn round(backend: Backend, frames: &[Vec<u8>]) -> Round {
 
 fn changes(frames: &[Vec<u8>]) -> Vec<Change> {
     let known = Known::default();
-    let change = |frame: &Vec<u8>| match project(frame, &known, i64::MAX).what {
+    let change = |frame: &Vec<u8>| match project(Wire::V1, frame, &known, i64::MAX).what {
         What::Change(change, None) => Some(*change),
         _ => None,
     };

@@ -115,6 +115,7 @@ async fn start(fixture: &Fixture, url: &str) -> Supervision {
         message_bytes_max: connect::MESSAGE_BYTES_MAX,
         backoff: connect::Backoff::default(),
         user_agent: "soak".to_owned(),
+        compression: connect::Compression::default(),
     };
     let worker = Jetstream { database: fixture.database.clone(), follow, resolver: Arc::new(resolver) };
     let setup = Setup {
@@ -158,8 +159,10 @@ async fn watch(fixture: &Fixture, recorder: &PrometheusHandle, sender: Sender, c
     let key = connect::Host::parse(&sender.url).unwrap().key().clone();
     let sent = sender.sent().await;
     support::eventually::eventually("the position of the last event", STUCK_AFTER, async || {
-        let positions = fixture.database.cursors("v1").await.unwrap();
-        if positions == [(key.to_string(), sent.last_us)] { Ok(()) } else { Err(positions) }
+        let positions = fixture.database.stream_cursors().await.unwrap();
+        let last = [(key.to_string(), sent.last_us)];
+        let found: Vec<_> = positions.into_iter().map(|at| (at.host, at.time_us)).collect();
+        if found == last { Ok(()) } else { Err(found) }
     })
     .await;
     row(count, count, whole.stop(), &memory::now());

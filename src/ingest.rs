@@ -1,6 +1,6 @@
 //! The `jetstream` worker: follows the network's event stream and keeps the registry's index.
 //!
-//! An event walks: [`connect`] -> [`decode`] -> [`project`] -> [`mod@write`]. Beside the stream, [`resolve`] asks who the
+//! An event walks: [`connect`] -> [`decode`] -> [`project`] -> [`mod@write`], whichever [`wire`] it came by. Beside the stream, [`resolve`] asks who the
 //! authors are. The stream never waits for it.
 
 pub mod connect;
@@ -9,6 +9,7 @@ pub mod known;
 pub mod meters;
 pub mod project;
 pub mod resolve;
+pub mod wire;
 pub mod write;
 
 use std::sync::Arc;
@@ -21,12 +22,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::connect::{CursorSource, QUEUE_BYTES, QUEUE_FRAMES, Saved, follow, queue};
+use self::wire::Wire;
 use self::write::Writer;
 use crate::atproto::identity::Resolver;
-use crate::store::{Database, ReadError};
-
-/// The v1 wire, as positions are kept by it.
-const WIRE: &str = "v1";
+use crate::store::{Database, ReadError, StreamCursor};
 
 /// How long the writer may not look up. At half, one long lock of somebody's in the database passes for a hang; at
 /// double, a hang costs two minutes.
@@ -49,8 +48,12 @@ impl CursorSource for Positions {
     type Error = ReadError;
 
     async fn saved(&self) -> Result<Vec<Saved>, ReadError> {
-        let cursors = self.0.cursors(WIRE).await?;
-        Ok(cursors.into_iter().map(|(host, time_us)| Saved { host, time_us }).collect())
+        let cursors = self.0.stream_cursors().await?.into_iter();
+        let saved = |cursor: StreamCursor| {
+            let wire = Wire::from_name(&cursor.wire)?;
+            Some(Saved { wire, host: cursor.host, time_us: cursor.time_us, seq: cursor.seq })
+        };
+        Ok(cursors.filter_map(saved).collect())
     }
 }
 
@@ -85,7 +88,7 @@ impl Worker for Jetstream {
             follow(config, positions, sender, connection).await;
             Ok(())
         });
-        let writer = Writer::new(self.database.clone(), inner.clone(), WIRE, due.clone());
+        let writer = Writer::new(self.database.clone(), inner.clone(), due.clone());
         tasks.spawn(writer.run(frames));
         tasks.spawn(resolve::run(self.database.clone(), self.resolver.clone(), inner, due));
 

@@ -113,6 +113,30 @@ pub struct IdentityDue {
     pub failures: u32,
 }
 
+/// Up to where a host's stream is in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamCursor {
+    /// Which wire it was read by.
+    pub wire: String,
+    /// Host and port.
+    pub host: String,
+    /// The newest time (microseconds) that was read.
+    pub time_us: i64,
+    /// The number of the last event, where the wire numbers them. It means nothing at another host.
+    pub seq: Option<i64>,
+}
+
+/// A wish to have repositories read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackfillRequest {
+    /// Whose; `None`: every repository.
+    pub did: Option<Did>,
+    /// Why: a word.
+    pub reason: String,
+    /// Since when (microseconds): hand it back to [`Tx::backfill_done`], which leaves a later wish alone.
+    pub asked_at: i64,
+}
+
 impl Database {
     /// Opens the database and checks that it answers. Does not migrate.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
@@ -142,9 +166,22 @@ impl Database {
         }
     }
 
-    /// Up to where (microseconds) the stream of each host on this wire is in the index.
-    pub async fn cursors(&self, wire: &str) -> Result<Vec<(String, i64)>, ReadError> {
-        Ok(queries::cursors::all(&mut self.session().await?, wire).await?)
+    /// Up to where the stream of each host on each wire is in the index.
+    pub async fn stream_cursors(&self) -> Result<Vec<StreamCursor>, ReadError> {
+        let rows = queries::cursors::all(&mut self.session().await?).await?;
+        let cursor = |(wire, host, time_us, seq)| StreamCursor { wire, host, time_us, seq };
+        Ok(rows.into_iter().map(cursor).collect())
+    }
+
+    /// What has to be read again from its repository, the longest due first.
+    pub async fn backfill_requests(&self) -> Result<Vec<BackfillRequest>, ReadError> {
+        let rows = queries::backfill_requests::all(&mut self.session().await?).await?;
+        let request = |(did, reason, asked_at): (String, String, i64)| {
+            let every = did == queries::backfill_requests::EVERY;
+            let did = if every { None } else { Some(stored_did(&did)?) };
+            Ok(BackfillRequest { did, reason, asked_at })
+        };
+        rows.into_iter().map(request).collect()
     }
 
     /// Every account that has a row, in no order.

@@ -5,7 +5,10 @@
 //! | `jetstream` | yes | fenced | `jetstream.enabled` |
 //! | `cleanup` | yes | fenced | `cleanup.enabled` |
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::ToSocketAddrs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leased_actors::worker::Worker;
@@ -27,6 +30,16 @@ pub enum SetUpError {
     /// An address of the stream.
     #[error("jetstream.urls: {0}")]
     Stream(#[from] connect::BadAddress),
+    /// The dictionary of the first wire.
+    #[error(
+        "jetstream.zstd_dictionary = {path:?}: expected a file with the stream's zstd dictionary: {reason}"
+    )]
+    Dictionary {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The client for strangers' addresses.
     #[error("set up the client for outgoing requests: {0}")]
     Client(#[from] GuardError),
@@ -78,8 +91,25 @@ fn jetstream(settings: &Settings, database: &Database) -> Result<ingest::Jetstre
         message_bytes_max: connect::MESSAGE_BYTES_MAX,
         backoff: connect::Backoff::default(),
         user_agent: network.user_agent.clone(),
+        compression: compression(settings)?,
     };
     Ok(ingest::Jetstream { database: database.clone(), follow, resolver: Arc::new(resolver(settings)?) })
+}
+
+/// What hosts may be asked to compress with. The file is read here, so that a wrong one is told at the start.
+fn compression(settings: &Settings) -> Result<connect::Compression, SetUpError> {
+    let client = Some(Guarded::trusting(guard(settings)?)?);
+    let Some(path) = &settings.jetstream.zstd_dictionary else {
+        return Ok(connect::Compression { dictionary: None, client });
+    };
+    let wrong = |reason| SetUpError::Dictionary { path: path.clone(), reason };
+    let mut bytes = Vec::new();
+    // One more than is taken, so that a longer file is seen to be one.
+    let read = File::open(path)
+        .and_then(|file| file.take(connect::DICTIONARY_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error: io::Error| wrong(error.to_string()))?;
+    let dictionary = connect::Dictionary::read(&bytes).map_err(|error| wrong(error.to_string()))?;
+    Ok(connect::Compression { dictionary: Some(Arc::new(dictionary)), client })
 }
 
 fn cleanup(settings: &Settings, database: &Database) -> Cleanup {
@@ -88,6 +118,13 @@ fn cleanup(settings: &Settings, database: &Database) -> Cleanup {
 }
 
 fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {
+    let guard = guard(settings)?;
+    let dns = Dns::new().map_err(SetUpError::Dns)?;
+    let (guarded, operator) = (Guarded::new(guard.clone())?, Guarded::trusting(guard)?);
+    Ok(Resolver::new(guarded, operator, settings.identity.plc_url.as_str(), Arc::new(dns)))
+}
+
+fn guard(settings: &Settings) -> Result<GuardSettings, SetUpError> {
     let network = &settings.network;
     let test_hosts = match &network.test_hosts {
         None => None,
@@ -97,14 +134,11 @@ fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {
             Some(first.ok_or_else(|| SetUpError::TestHosts(format!("{}:{}", named.host, named.port)))?)
         }
     };
-    let guard = GuardSettings {
+    Ok(GuardSettings {
         allow_loopback: network.allow_loopback,
         test_hosts,
         user_agent: network.user_agent.clone(),
         timeout: network.timeout,
         per_host: PER_HOST,
-    };
-    let dns = Dns::new().map_err(SetUpError::Dns)?;
-    let (guarded, operator) = (Guarded::new(guard.clone())?, Guarded::trusting(guard)?);
-    Ok(Resolver::new(guarded, operator, settings.identity.plc_url.as_str(), Arc::new(dns)))
+    })
 }

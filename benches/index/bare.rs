@@ -51,7 +51,7 @@ pub(crate) async fn batches(fixture: &Fixture, sizes: &[Sizes]) -> Vec<Vec<Strin
     }
     for (n, batch) in batches.iter_mut().enumerate() {
         batch.push(format!(
-            "INSERT INTO stream_cursor VALUES ('v1', 'bench.test:443', {n}, 0)
+            "INSERT INTO stream_cursor (wire, host, time_us, saved_at) VALUES ('v1', 'bench.test:443', {n}, 0)
              ON CONFLICT (wire, host) DO UPDATE SET time_us = excluded.time_us"
         ));
     }

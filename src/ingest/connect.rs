@@ -1,13 +1,19 @@
-//! Keeps one connection to a host of the stream and feeds what it sends into a bounded queue. Owns hosts, sockets and
-//! liveness; must not know what a message says, nor the database: positions are asked of a [`CursorSource`].
+//! Keeps one connection to a host of the stream and feeds what it sends into a bounded queue. Owns hosts, sockets,
+//! liveness and compression; must not know what a message says, but for where the host began and why it ends, nor the
+//! database: positions are asked of a [`CursorSource`].
 //!
-//! A connection walks: [`Host`] (whose turn) -> resume (from where) -> dial -> session -> rotation (who next, when).
+//! A connection walks: [`Host`] (whose turn) -> resume (from where) -> compression (with what) -> dial -> session (inflate,
+//! opening, queue) -> after (what its end means) -> rotation (who next, when).
 
 mod address;
+mod after;
+mod compression;
 mod dial;
 mod hosts;
+mod inflate;
 mod liveness;
 mod meters;
+mod opening;
 mod queue;
 mod resume;
 mod session;
@@ -24,15 +30,20 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub use address::{BadAddress, Host};
+pub use compression::Compression;
 pub use hosts::Backoff;
+pub use inflate::{DICTIONARY_BYTES_MAX, Dictionary, NoDictionary};
 pub use meters::describe_metrics;
-pub use queue::{Frame, FrameReceiver, FrameSender, QUEUE_BYTES, QUEUE_FRAMES, queue};
-pub use resume::Saved;
+pub use queue::{Delivery, Frame, FrameReceiver, FrameSender, Gap, QUEUE_BYTES, QUEUE_FRAMES, queue};
+pub use resume::{GapReason, Saved};
 
+use compression::Dictionaries;
 use hosts::{Outcome, Rotation};
+use inflate::Inflate;
 use liveness::Liveness;
 use meters::Meters;
-use resume::Resume;
+use opening::Opening;
+use resume::{Plan, Resume};
 use session::{Ended, Reason, Session};
 
 /// The default of [`Config::message_bytes_max`]. A record is at most 1 MB of CBOR; its JSON may be several times that.
@@ -43,7 +54,7 @@ pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to follow the stream.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// In the order to try them; at least one.
     pub hosts: Vec<Host>,
@@ -61,6 +72,8 @@ pub struct Config {
     pub backoff: Backoff,
     /// What hosts are told about us.
     pub user_agent: String,
+    /// What hosts may be asked to compress with.
+    pub compression: Compression,
 }
 
 /// Where the saved positions are: the database, asked anew before each connect, because what was read and not
@@ -69,7 +82,7 @@ pub trait CursorSource: Send + Sync {
     /// What a reading fails with. It is logged, and the reading tried again.
     type Error: Display + Send;
 
-    /// Every saved position of this wire, of any host. Has to end by itself in bounded time: it is never dropped.
+    /// Every saved position, of any host on any wire. Has to end by itself in bounded time: it is never dropped.
     fn saved(&self) -> impl Future<Output = Result<Vec<Saved>, Self::Error>> + Send;
 }
 
@@ -85,7 +98,10 @@ pub async fn follow<C: CursorSource>(config: Config, cursors: C, out: FrameSende
     let another_from = (config.hosts.len() > 1).then(Instant::now);
     let tls = dial::tls_config();
     let resume = Resume::new(config.rewind);
-    let mut follower = Follower { config, cursors, out, stop, tls, rotation, another_from, resume };
+    let dictionaries = Dictionaries::new(config.compression.clone());
+    let held = vec![None; config.hosts.len()];
+    let mut follower =
+        Follower { config, cursors, out, stop, tls, rotation, another_from, resume, dictionaries, held };
     let reason = loop {
         let next = match follower.one().await {
             Ok(wait) => follower.pause(wait).await,
@@ -109,46 +125,78 @@ struct Follower<C> {
     /// From when on a stale host may be left for another; `None` if there is only one.
     another_from: Option<Instant>,
     resume: Resume,
+    dictionaries: Dictionaries,
+    /// Until when each host does not want to be asked.
+    held: Vec<Option<Instant>>,
 }
 
 impl<C: CursorSource> Follower<C> {
     /// One attempt, and the connection it leads to. Tells how long to wait before the next, or why there is none.
     async fn one(&mut self) -> Result<Duration, Reason> {
-        let host = self.config.hosts[self.rotation.current()].clone();
-        let meters = Meters::of(host.key());
-        let saved = self.positions().await?;
-        let cursor = self.resume.from(host.key(), &saved);
-        let dialled = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Err(Reason::Stopped),
-            dialled = dial::dial(&host, cursor, &self.config, &self.tls) => dialled,
-        };
-        let outcome = match dialled {
-            Ok(socket) => {
-                meters.connect("connected");
-                meters.connected.set(1.0);
-                tracing::info!(host = %host.key(), cursor, "connected to the stream");
-                let ended = self.session(socket, &host, &meters).await;
-                if ended.reason.is_final() {
-                    return Err(ended.reason);
-                }
-                self.outcome(&ended)
-            }
-            Err(error) => {
-                meters.connect(error.kind());
-                tracing::warn!(host = %host.key(), reason = error.kind(), %error, "stream host not reached");
-                Outcome::Failed
-            }
+        let at = self.rotation.current();
+        let outcome = match self.held[at] {
+            Some(until) if Instant::now() < until => Outcome::Failed,
+            _ => self.attempt(at).await?,
         };
         Ok(self.rotation.ended(outcome, rand::random()))
     }
 
+    async fn attempt(&mut self, at: usize) -> Result<Outcome, Reason> {
+        let host = self.config.hosts[at].clone();
+        let meters = Meters::of(host.key());
+        let saved = self.positions().await?;
+        let plan = self.resume.from(&host, &saved);
+        let dictionary = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(Reason::Stopped),
+            dictionary = self.dictionaries.of(&host) => dictionary,
+        };
+        let id = dictionary.as_deref().map(Dictionary::id);
+        let dialled = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(Reason::Stopped),
+            dialled = dial::dial(&host, plan.cursor, id, &self.config, &self.tls) => dialled,
+        };
+        match dialled {
+            Ok(socket) => {
+                meters.connect("connected");
+                meters.connected.set(1.0);
+                tracing::info!(host = %host.key(), wire = host.wire().name(), cursor = plan.cursor.parameter(),
+                    compressed = id.is_some(), "connected to the stream");
+                if let Some(reason) = plan.gap {
+                    self.gap(&host, &meters, reason, false).await?;
+                }
+                let inflate = Inflate::new(dictionary.as_deref(), self.config.message_bytes_max);
+                let ended = self.session(socket, &host, &meters, inflate, &plan).await;
+                if ended.reason.is_final() {
+                    return Err(ended.reason);
+                }
+                self.ended(&host, &meters, &plan, &ended).await
+            }
+            Err(error) => {
+                meters.connect(error.kind());
+                tracing::warn!(host = %host.key(), reason = error.kind(), %error, "stream host not reached");
+                self.not_reached(at, &meters, &plan, id, &error).await?;
+                Ok(Outcome::Failed)
+            }
+        }
+    }
+
     /// The connection's life, and its one line in the log.
-    async fn session(&mut self, socket: dial::Socket, host: &Host, meters: &Meters) -> Ended {
+    async fn session(
+        &mut self,
+        socket: dial::Socket,
+        host: &Host,
+        meters: &Meters,
+        inflate: Inflate,
+        plan: &Plan,
+    ) -> Ended {
         let limit = self.config.idle_limit;
         let live = Liveness::new(limit, self.another_from, Instant::now());
+        let opening = Opening::new(host.wire(), plan);
         let (out, stop, ping_within) = (&self.out, &self.stop, limit / 2);
-        let ended = Session { socket, host, out, meters, stop, live, ping_within }.run().await;
+        let session = Session { socket, host, out, meters, stop, live, inflate, opening, ping_within };
+        let ended = session.run().await;
         meters.disconnect(ended.reason.kind());
         let (reason, detail) = (ended.reason.kind(), &ended.reason);
         if ended.reason.is_final() {
@@ -157,18 +205,6 @@ impl<C: CursorSource> Follower<C> {
             tracing::warn!(host = %host.key(), reason, %detail, "stream connection ended");
         }
         ended
-    }
-
-    fn outcome(&mut self, ended: &Ended) -> Outcome {
-        if matches!(ended.reason, Reason::Stale) {
-            self.another_from = Some(Liveness::another_after(self.config.idle_limit, Instant::now()));
-        }
-        self.resume.ended(ended.delivered_for.is_some());
-        match ended.delivered_for {
-            None => Outcome::Failed,
-            Some(span) if span < self.config.backoff.healthy_after => Outcome::Delivered,
-            Some(_) => Outcome::Healthy,
-        }
     }
 
     /// The saved positions, asked for until they come: to start without them would leave a hole behind.

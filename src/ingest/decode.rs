@@ -1,5 +1,5 @@
-//! Bytes of the v1 wire to one event, borrowed from the frame. Owns the envelope; must not know collections, records,
-//! the database or the socket.
+//! Bytes of a wire to one event, borrowed from the frame: [`decode()`] for the first, [`decode_v2`] for the second. Owns
+//! the envelopes; must not know collections, records, the database or the socket.
 //!
 //! A record stays raw text ([`RawValue`]): reading it into a tree recurses, and one deeply nested record has stopped
 //! every client of the network that did so (jetstream-legacy#24).
@@ -7,22 +7,28 @@
 mod glance;
 #[cfg(test)]
 mod tests;
+mod v2;
 mod wire;
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 pub use glance::{About, Glance, glance};
+pub use v2::{Message, Notice, decode_v2};
 
-/// One event of the stream.
+/// One event of the stream, whichever wire it came by.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     /// Whose repository or account it is about; syntax not checked here.
     pub did: Cow<'a, str>,
-    /// The host's position, microseconds since the Unix epoch, never negative. Not monotonic (jetstream-legacy#42).
+    /// When the host saw it, microseconds since the Unix epoch, never negative. Not monotonic (jetstream-legacy#42). On
+    /// the first wire it is the host's position.
     pub time_us: i64,
+    /// On the second wire the host's position; it means nothing at another host.
+    pub seq: Option<i64>,
     /// What happened.
     pub kind: Kind<'a>,
 }
@@ -51,6 +57,11 @@ pub enum Kind<'a> {
         seq: Option<i64>,
         /// RFC 3339, as sent.
         time: Option<Cow<'a, str>>,
+    },
+    /// The repository's history is broken or was replaced: read it again. Second wire only.
+    Sync {
+        /// The revision that it is at, if told.
+        rev: Option<Cow<'a, str>>,
     },
     /// A kind that is newer than this code.
     Unknown(Cow<'a, str>),
@@ -99,6 +110,12 @@ pub enum DecodeError {
     /// A time before 1970.
     #[error("read event: time_us {0} is negative")]
     NegativeTime(i64),
+    /// A number below zero.
+    #[error("read event: seq {0} is negative")]
+    NegativeSeq(i64),
+    /// Not RFC 3339, or before 1970.
+    #[error("read event: time is no time")]
+    BadTime,
     /// A field that every such event has.
     #[error("read event: field {0} is missing")]
     Missing(&'static str),
@@ -108,29 +125,27 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// One of six words, for a metric's label.
+    /// One of eight words, for a metric's label.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NotUtf8 => "not_utf8",
             Self::NotJson(_) => "not_json",
             Self::BadField(_) => "bad_field",
             Self::NegativeTime(_) => "negative_time",
+            Self::NegativeSeq(_) => "negative_seq",
+            Self::BadTime => "bad_time",
             Self::Missing(_) => "missing_field",
             Self::UnknownOperation => "unknown_operation",
         }
     }
 }
 
-/// Reads one frame. Unknown fields are ignored, and the order of fields does not matter.
+/// Reads one frame of the first wire. Unknown fields are ignored, and the order of fields does not matter.
 ///
 /// # Errors
 /// [`DecodeError`] for every frame that is no event; never a panic, whatever the bytes or the depth of nesting.
 pub fn decode(frame: &[u8]) -> Result<Event<'_>, DecodeError> {
-    let text = std::str::from_utf8(frame).map_err(|_| DecodeError::NotUtf8)?;
-    let envelope: wire::Envelope<'_> = serde_json::from_str(text).map_err(|e| match e.classify() {
-        Category::Data => DecodeError::BadField(e),
-        Category::Io | Category::Syntax | Category::Eof => DecodeError::NotJson(e),
-    })?;
+    let envelope: wire::Envelope<'_> = parsed(frame)?;
     let did = present(envelope.did, "did")?;
     let time_us = envelope.time_us.ok_or(DecodeError::Missing("time_us"))?;
     if time_us < 0 {
@@ -143,7 +158,15 @@ pub fn decode(frame: &[u8]) -> Result<Event<'_>, DecodeError> {
         "account" => account(envelope.account.ok_or(DecodeError::Missing("account"))?)?,
         _ => Kind::Unknown(word),
     };
-    Ok(Event { did, time_us, kind })
+    Ok(Event { did, time_us, seq: None, kind })
+}
+
+fn parsed<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Result<T, DecodeError> {
+    let text = std::str::from_utf8(frame).map_err(|_| DecodeError::NotUtf8)?;
+    serde_json::from_str(text).map_err(|e| match e.classify() {
+        Category::Data => DecodeError::BadField(e),
+        Category::Io | Category::Syntax | Category::Eof => DecodeError::NotJson(e),
+    })
 }
 
 fn commit(body: wire::Commit<'_>) -> Result<Kind<'_>, DecodeError> {

@@ -19,6 +19,7 @@ const OVER_LIMIT: &str = "atcr_index_records_over_limit_total";
 const REFUSED: &str = "atcr_index_writes_refused_total";
 const LAG: &str = "atcr_stream_lag_seconds";
 const FRESH: &str = "atcr_stream_last_event_timestamp_seconds";
+const REQUESTS: &str = "atcr_backfill_requests_total";
 const LOOK_UPS: &str = "atcr_identity_lookups_total";
 
 /// Tells the recorder what each metric means. Once, at start.
@@ -36,6 +37,7 @@ pub fn describe_metrics() {
         Unit::Seconds,
         "Time of the newest event, by collection; at first that of the worker's start"
     );
+    describe_counter!(REQUESTS, "Wishes to read repositories again that the stream gave rise to, by reason");
     describe_counter!(LOOK_UPS, "Identities looked up, by outcome");
 }
 
@@ -65,6 +67,7 @@ pub(super) fn projected(event: &Projected) {
         }
         What::Account { .. } => counter!(EVENTS, "kind" => "account").increment(1),
         What::Identity(_) => counter!(EVENTS, "kind" => "identity").increment(1),
+        What::Sync(_) => counter!(EVENTS, "kind" => "sync").increment(1),
         What::Dropped(reason) => {
             counter!(DROPPED, "reason" => *reason).increment(1);
             if !EXPECTED.contains(reason) {
@@ -77,7 +80,7 @@ pub(super) fn projected(event: &Projected) {
 }
 
 /// Reasons that are no fault of anybody.
-const EXPECTED: [&str; 2] = ["unknown_account", "foreign_collection"];
+const EXPECTED: [&str; 3] = ["unknown_account", "foreign_collection", "info"];
 
 /// Says something once per word for the life of the process: a stranger must not be able to fill the log.
 fn once(word: &'static str, say: impl FnOnce()) {
@@ -91,6 +94,9 @@ fn once(word: &'static str, say: impl FnOnce()) {
 pub(super) fn written(applied: &Applied, batch: &Batch) {
     for (collection, count) in &applied.changed {
         counter!(CHANGED, "collection" => collection.nsid()).increment(*count as u64);
+    }
+    for reason in batch.requests() {
+        counter!(REQUESTS, "reason" => reason).increment(1);
     }
     counter!(OVER_LIMIT).increment(applied.over_limit as u64);
     if let Some(newest) = batch.newest_us() {

@@ -1,8 +1,9 @@
 //! One frame to what it means for the index. Pure: the frame, who is known and the present time go in. Must not know
 //! the socket or the database.
 
-use super::decode::{About, Commit, Event, Kind, Operation, decode, glance};
+use super::decode::{About, Commit, Event, Kind, Message, Operation, decode, decode_v2, glance};
 use super::known::Known;
+use super::wire::Wire;
 use crate::atproto::records::{self, Collection};
 use crate::atproto::{Change, Did, Rev, Rkey, State};
 
@@ -16,8 +17,11 @@ const STATUS_CHARS_MAX: usize = 64;
 /// What one frame means.
 #[derive(Debug, PartialEq)]
 pub struct Projected {
-    /// The host's position once this is done: none where the frame does not tell, or cannot be believed.
+    /// When the host saw it: none where the frame does not tell, or cannot be believed. On the first wire this is the
+    /// host's position once this is done.
     pub time_us: Option<i64>,
+    /// The host's position on the second wire, under the same conditions.
+    pub seq: Option<i64>,
     /// What to do.
     pub what: What,
 }
@@ -38,12 +42,21 @@ pub enum What {
     },
     /// A known account's identity may have changed.
     Identity(Did),
+    /// A known account's repository has to be read again.
+    Sync(Did),
     /// Nothing, for this reason: a bounded word for a metric.
     Dropped(&'static str),
 }
 
 /// Reads a frame. Never fails, never panics: what makes no sense is dropped with a reason.
-pub fn project(frame: &[u8], known: &Known, now_us: i64) -> Projected {
+pub fn project(wire: Wire, frame: &[u8], known: &Known, now_us: i64) -> Projected {
+    match wire {
+        Wire::V1 => of_v1(frame, known, now_us),
+        Wire::V2 => of_v2(frame, known, now_us),
+    }
+}
+
+fn of_v1(frame: &[u8], known: &Known, now_us: i64) -> Projected {
     if let Some(seen) = glance(frame) {
         let dropped = match seen.about {
             About::Identity | About::Account => (!known.contains(seen.did)).then_some("unknown_account"),
@@ -52,34 +65,52 @@ pub fn project(frame: &[u8], known: &Known, now_us: i64) -> Projected {
             }
         };
         if let Some(reason) = dropped {
-            return at(seen.time_us, now_us, What::Dropped(reason));
+            return at(seen.time_us, None, now_us, What::Dropped(reason));
         }
     }
     match decode(frame) {
-        Err(error) => Projected { time_us: None, what: What::Dropped(error.kind()) },
-        Ok(event) => at(event.time_us, now_us, meaning(&event, known)),
+        Err(error) => nothing(error.kind()),
+        Ok(event) => at(event.time_us, None, now_us, meaning(&event, known)),
     }
 }
 
-/// Nothing of an event from the future counts, its position least of all: saved, it would skip all before it.
-fn at(time_us: i64, now_us: i64, what: What) -> Projected {
-    if time_us > now_us.saturating_add(AHEAD_MAX_US) {
-        return Projected { time_us: None, what: What::Dropped("future") };
+/// No glance here: hosts filter by collection, and put the number behind the record.
+fn of_v2(frame: &[u8], known: &Known, now_us: i64) -> Projected {
+    match decode_v2(frame) {
+        Err(error) => nothing(error.kind()),
+        Ok(Message::Event(event)) => at(event.time_us, event.seq, now_us, meaning(&event, known)),
+        // What they mean for the position was heard by the connection.
+        Ok(Message::Info(_)) => nothing("info"),
+        Ok(Message::Error(_)) => nothing("error"),
+        Ok(Message::Unknown(_)) => nothing("unknown_kind"),
     }
-    Projected { time_us: Some(time_us), what }
+}
+
+fn nothing(reason: &'static str) -> Projected {
+    Projected { time_us: None, seq: None, what: What::Dropped(reason) }
+}
+
+/// Nothing of an event from the future counts, its position least of all: saved, it would skip all before it.
+fn at(time_us: i64, seq: Option<i64>, now_us: i64, what: What) -> Projected {
+    if time_us > now_us.saturating_add(AHEAD_MAX_US) {
+        return nothing("future");
+    }
+    Projected { time_us: Some(time_us), seq, what }
 }
 
 fn meaning(event: &Event<'_>, known: &Known) -> What {
     match &event.kind {
         Kind::Commit(commit) => change(&event.did, commit),
         Kind::Unknown(_) => What::Dropped("unknown_kind"),
-        Kind::Identity { .. } | Kind::Account { .. } if !known.contains(&event.did) => {
+        // Strangers' repositories too: what they hold of ours, the next backfill finds.
+        Kind::Identity { .. } | Kind::Account { .. } | Kind::Sync { .. } if !known.contains(&event.did) => {
             What::Dropped("unknown_account")
         }
         about => match (Did::parse(&event.did), about) {
             (Ok(did), Kind::Account { active, status, .. }) => {
                 What::Account { did, active: *active, status: status.as_deref().map(plain) }
             }
+            (Ok(did), Kind::Sync { .. }) => What::Sync(did),
             (Ok(did), _) => What::Identity(did),
             (Err(_), _) => What::Dropped("bad_did"),
         },

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval, interval_at, sleep, timeout_at};
 
 use self::batch::Batch;
-use super::connect::{Frame, FrameReceiver};
+use super::connect::{Delivery, FrameReceiver};
 use super::known::Known;
 use super::meters;
 use super::project::{What, project};
@@ -41,7 +41,6 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 pub(super) struct Writer {
     pub(super) database: Database,
     pub(super) context: Context,
-    pub(super) wire: &'static str,
     /// Told whenever identities may be due.
     pub(super) due: Arc<Notify>,
     known: Known,
@@ -58,8 +57,8 @@ enum End {
 }
 
 impl Writer {
-    pub(super) fn new(database: Database, context: Context, wire: &'static str, due: Arc<Notify>) -> Self {
-        Self { database, context, wire, due, known: Known::default(), passed: Batch::default() }
+    pub(super) fn new(database: Database, context: Context, due: Arc<Notify>) -> Self {
+        Self { database, context, due, known: Known::default(), passed: Batch::default() }
     }
 
     /// Writes until told to stop; what is in the queue by then is written if it can be at once.
@@ -113,10 +112,10 @@ impl Writer {
         Ok(())
     }
 
-    async fn batch(&mut self, first: Frame, frames: &mut FrameReceiver) -> Result<(), End> {
+    async fn batch(&mut self, first: Delivery, frames: &mut FrameReceiver) -> Result<(), End> {
         let mut taken = vec![first];
         let full_by = Instant::now() + BATCH_WAIT;
-        let bytes = |taken: &[Frame]| taken.iter().map(|frame| frame.bytes.len()).sum::<usize>();
+        let bytes = |taken: &[Delivery]| taken.iter().map(Delivery::size).sum::<usize>();
         while taken.len() < BATCH_FRAMES && bytes(&taken) < BATCH_BYTES {
             let room = BATCH_FRAMES - taken.len();
             match timeout_at(full_by, frames.recv_many(&mut taken, room)).await {
@@ -129,9 +128,16 @@ impl Writer {
         if self.passed.is_only_position() { Ok(()) } else { self.save().await }
     }
 
-    fn read(&mut self, frames: &[Frame]) {
-        for frame in frames {
-            let projected = project(&frame.bytes, &self.known, Micros::now().0);
+    fn read(&mut self, taken: &[Delivery]) {
+        for delivery in taken {
+            let frame = match delivery {
+                Delivery::Frame(frame) => frame,
+                Delivery::Gap(gap) => {
+                    self.passed.add_gap(gap);
+                    continue;
+                }
+            };
+            let projected = project(frame.wire, &frame.bytes, &self.known, Micros::now().0);
             meters::projected(&projected);
             if let What::Change(change, _) = &projected.what {
                 // Its author has a row from this batch on, so what follows of that account counts.
@@ -178,8 +184,8 @@ impl Writer {
         if batch.is_empty() {
             return Ok(Applied::default());
         }
-        let (batch, wire) = (batch.clone(), self.wire);
-        self.database.fenced(&self.context.term, async move |tx| batch.write(tx, wire).await).await
+        let batch = batch.clone();
+        self.database.fenced(&self.context.term, async move |tx| batch.write(tx).await).await
     }
 
     /// Reads the known accounts. False: that failed, and those of before stay.

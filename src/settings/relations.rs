@@ -30,11 +30,6 @@ pub(super) fn broken(settings: &Settings) -> Vec<(&'static str, String)> {
         "expected at least one address while jetstream.enabled is true",
     );
     refuse_if(
-        settings.jetstream.zstd_dictionary.is_some(),
-        "jetstream.zstd_dictionary",
-        "expected nothing: compressed streams are not supported yet",
-    );
-    refuse_if(
         settings.network.test_hosts.is_some() && !settings.network.allow_loopback,
         "network.test_hosts",
         "expected nothing unless network.allow_loopback is true: it is for tests alone",

@@ -96,7 +96,7 @@ pub struct Jetstream {
     /// A stream silent for so long is dead.
     #[serde(deserialize_with = "duration::above_zero")]
     pub idle_limit: Duration,
-    /// None: a dictionary is refused until compression is supported.
+    /// The dictionary of the first wire. None: it is read uncompressed.
     #[serde(deserialize_with = "text::optional_path")]
     pub zstd_dictionary: Option<PathBuf>,
 }

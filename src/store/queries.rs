@@ -1,5 +1,6 @@
 //! Every statement, a file per table or small family, a function per statement.
 
+pub(super) mod backfill_requests;
 pub(super) mod beacons;
 pub(super) mod cursors;
 pub(super) mod fence;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::session::Session;
-use super::{IdentityDue, Sweep, WriteError, apply, queries};
+use super::{BackfillRequest, IdentityDue, Sweep, WriteError, apply, queries};
 use crate::atproto::{Change, Did, Handle, Micros};
 
 pub use super::apply::Applied;
@@ -54,7 +54,37 @@ impl Tx {
 
     /// Notes that `host`'s stream on this wire is in the index up to `time_us`. Never moves a cursor back.
     pub async fn save_cursor(&mut self, wire: &str, host: &str, time_us: i64) -> Result<(), WriteError> {
-        Ok(queries::cursors::advance(&mut self.session, wire, host, time_us).await?)
+        Ok(queries::cursors::advance(&mut self.session, wire, host, time_us, None).await?)
+    }
+
+    /// The same on a wire that numbers its events: the number is the position, `time_us` only what is known of its time.
+    pub async fn save_numbered_cursor(
+        &mut self,
+        wire: &str,
+        host: &str,
+        seq: i64,
+        time_us: i64,
+    ) -> Result<(), WriteError> {
+        Ok(queries::cursors::advance(&mut self.session, wire, host, time_us, Some(seq)).await?)
+    }
+
+    /// Forgets a number that its host does not know any more: the next one that is saved may be lower. The time stays.
+    pub async fn forget_cursor_number(&mut self, wire: &str, host: &str) -> Result<(), WriteError> {
+        Ok(queries::cursors::forget_seq(&mut self.session, wire, host).await?)
+    }
+
+    /// Asks for a repository to be read again; `None`: for every one. One wish stands for each, however often it is
+    /// asked for.
+    pub async fn ask_backfill(&mut self, did: Option<&Did>, reason: &str) -> Result<(), WriteError> {
+        let did = did.map_or(queries::backfill_requests::EVERY, Did::as_str);
+        Ok(queries::backfill_requests::ask(&mut self.session, did, reason).await?)
+    }
+
+    /// Takes out a wish whose repositories were read after it was read from the database. False: it was asked for again
+    /// in the meantime, and stays.
+    pub async fn backfill_done(&mut self, request: &BackfillRequest) -> Result<bool, WriteError> {
+        let did = request.did.as_ref().map_or(queries::backfill_requests::EVERY, Did::as_str);
+        Ok(queries::backfill_requests::take_out(&mut self.session, did, request.asked_at).await?)
     }
 
     /// What an account says about itself, as of `at`. False: unknown account, or something as new is known.

@@ -8,6 +8,7 @@ use atcr_workers::{
     ingest::{
         known::Known,
         project::{What, project},
+        wire::Wire,
     },
     store::{Database, Fencing, Options, SqlLeases, Tx, WriteError},
 };
@@ -151,7 +152,7 @@ impl Stage {
 }
 
 fn meaning(frame: &str) -> Option<Change> {
-    match project(frame.as_bytes(), &Known::default(), i64::MAX / 2).what {
+    match project(Wire::V1, frame.as_bytes(), &Known::default(), i64::MAX / 2).what {
         What::Change(change, _) => Some(*change),
         _ => None,
     }

@@ -15,6 +15,7 @@ mod lessons;
 mod migrations;
 mod opening;
 mod plans;
+mod requests;
 mod samples;
 mod stats;
 mod supervised;

@@ -14,6 +14,7 @@ use atcr_workers::atproto::records::Collection;
 use atcr_workers::ingest::decode::{Event, Kind, decode};
 use atcr_workers::ingest::known::Known;
 use atcr_workers::ingest::project::{What, project};
+use atcr_workers::ingest::wire::Wire;
 use rocketman::handler::{Ingestors, handle_message};
 use rocketman::ingestion::LexiconIngestor;
 use serde_json::Value;
@@ -78,7 +79,7 @@ fn projected(frames: &[Utf8Bytes]) -> usize {
     known.extend(generate::KNOWN.into_iter());
     let is_kept = |frame: &&Utf8Bytes| {
         !matches!(
-            project(frame.as_bytes(), &known, i64::MAX).what,
+            project(Wire::V1, frame.as_bytes(), &known, i64::MAX).what,
             What::Dropped(_) | What::Change(_, Some(_))
         )
     };

@@ -6,18 +6,26 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::error::Error as WsError;
-use tokio_tungstenite::tungstenite::http::header::{HeaderValue, USER_AGENT};
+use tokio_tungstenite::tungstenite::http::Response;
+use tokio_tungstenite::tungstenite::http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_with_config};
 
 use super::Config;
 use super::address::Host;
+use super::opening::{Refusal, Why};
+use super::resume::Cursor;
 use super::sieve::Sieve;
+
+/// The longest wait that a host may demand. Half is soon enough to be refused again; double leaves a host alone for long
+/// after one wrong header.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
 /// A connection after its handshake.
 pub(super) type Socket = WebSocketStream<Sieve<MaybeTlsStream<TcpStream>>>;
@@ -33,8 +41,8 @@ pub(super) enum DialError {
     Tcp(#[source] io::Error),
     #[error("set up TLS: {0}")]
     Tls(#[source] io::Error),
-    #[error("the host answered {0} instead of switching protocols")]
-    Status(u16),
+    #[error("the host answered {} instead of switching protocols{}", .0.status, .0.said())]
+    Refused(Box<Answer>),
     #[error("shake hands: {0}")]
     Handshake(#[source] WsError),
 }
@@ -47,11 +55,50 @@ impl DialError {
             Self::Lookup(_) => "lookup",
             Self::Tcp(_) => "tcp",
             Self::Tls(_) => "tls",
-            Self::Status(400..500) => "status_4xx",
-            Self::Status(500..600) => "status_5xx",
-            Self::Status(_) => "status_other",
+            Self::Refused(answer) => match answer.status {
+                400..500 => "status_4xx",
+                500..600 => "status_5xx",
+                _ => "status_other",
+            },
             Self::Handshake(_) => "handshake",
         }
+    }
+}
+
+/// What a host answers that does not switch protocols.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Its XRPC error, if it is one and came with the head of the answer.
+    pub(super) refusal: Option<Refusal>,
+    /// Not to be asked again for so long.
+    pub(super) retry_after: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+struct XrpcError {
+    error: String,
+    message: Option<String>,
+}
+
+impl Answer {
+    fn of(response: &Response<Option<Vec<u8>>>) -> Self {
+        let body = response.body().as_deref().unwrap_or_default();
+        let error = serde_json::from_slice(body).ok();
+        let refusal = error.map(|of: XrpcError| Refusal::new(&of.error, of.message.as_deref()));
+        // The other form, a date, is as good as none: our own waits are of the same length.
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = seconds.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_MAX));
+        Self { status: response.status().as_u16(), refusal, retry_after }
+    }
+
+    /// Why, as far as it can be told.
+    pub(super) fn why(&self) -> Option<Why> {
+        self.refusal.as_ref().map(|refusal| refusal.why)
+    }
+
+    fn said(&self) -> String {
+        self.refusal.as_ref().map(|refusal| format!(": {}", refusal.said)).unwrap_or_default()
     }
 }
 
@@ -73,16 +120,18 @@ pub(super) fn tls_config() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Connects to `host` and asks for events from `cursor` on. Cancel-safe: a dropped attempt leaves nothing behind.
+/// Connects to `host` and asks for events from `cursor` on, compressed with this dictionary, if any. Cancel-safe: a
+/// dropped attempt leaves nothing behind.
 pub(super) async fn dial(
     host: &Host,
-    cursor: Option<i64>,
+    cursor: Cursor,
+    dictionary: Option<u32>,
     config: &Config,
     tls: &Arc<ClientConfig>,
 ) -> Result<Socket, DialError> {
     let attempt = async {
         let stream = encrypted(host, reach(host, config.connect_timeout).await?, tls).await?;
-        shake(host, cursor, config, stream).await
+        shake(host, cursor, dictionary, config, stream).await
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or(Err(DialError::Timeout(config.connect_timeout)))
 }
@@ -119,11 +168,12 @@ async fn encrypted(
 
 async fn shake(
     host: &Host,
-    cursor: Option<i64>,
+    cursor: Cursor,
+    dictionary: Option<u32>,
     config: &Config,
     stream: MaybeTlsStream<TcpStream>,
 ) -> Result<Socket, DialError> {
-    let url = host.request(&config.collections, cursor);
+    let url = host.request(&config.collections, cursor, dictionary);
     let mut request = url.into_client_request().map_err(DialError::Handshake)?;
     if let Ok(agent) = HeaderValue::from_str(&config.user_agent) {
         request.headers_mut().insert(USER_AGENT, agent);
@@ -137,7 +187,7 @@ async fn shake(
     let stream = Sieve::new(stream, config.message_bytes_max);
     match client_async_with_config(request, stream, Some(limits)).await {
         Ok((socket, _)) => Ok(socket),
-        Err(WsError::Http(answer)) => Err(DialError::Status(answer.status().as_u16())),
+        Err(WsError::Http(answer)) => Err(DialError::Refused(Box::new(Answer::of(&answer)))),
         Err(e) => Err(DialError::Handshake(e)),
     }
 }

@@ -1,5 +1,5 @@
-//! The bounded way from the socket to the writer: so many frames, and so many bytes, whichever is less. Nothing is
-//! dropped; a full queue stops the reading, and TCP tells the host.
+//! The bounded way from the socket to the writer: so many frames, and so many bytes, whichever is less; and between
+//! them, in their order, what the stream has left out. Nothing is dropped; a full queue stops the reading, and TCP tells the host.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_tungstenite::tungstenite::Bytes;
 
 use super::meters;
+use super::resume::GapReason;
+use crate::ingest::wire::Wire;
 
 /// Frames between socket and writer. Half would do for a live stream; double only delays the moment at which a slow
 /// database is felt.
@@ -16,9 +18,33 @@ pub const QUEUE_FRAMES: usize = 4_096;
 /// the memory that a stalled database costs.
 pub const QUEUE_BYTES: usize = 64 << 20;
 
-/// One message of a host, as sent.
+/// What the socket's end has for the writer.
+#[derive(Debug)]
+pub enum Delivery {
+    /// A message.
+    Frame(Frame),
+    /// Something was left out before the next message.
+    Gap(Gap),
+}
+
+/// The stream has left out what nobody can tell: repositories have to be read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Where: host and port.
+    pub host: Arc<str>,
+    /// By which wire it is followed.
+    pub wire: Wire,
+    /// How it is known.
+    pub reason: GapReason,
+    /// The host does not know the position that is saved for it: it has begun to count anew.
+    pub forget: bool,
+}
+
+/// One message of a host, decompressed.
 #[derive(Debug)]
 pub struct Frame {
+    /// By which wire it came.
+    pub wire: Wire,
     /// Whose it is: host and port. Positions are saved under it.
     pub host: Arc<str>,
     /// When it was read from the socket, microseconds since the Unix epoch by this machine's clock.
@@ -32,7 +58,7 @@ pub struct Frame {
 /// The socket's end.
 #[derive(Debug)]
 pub struct FrameSender {
-    frames: mpsc::Sender<Frame>,
+    frames: mpsc::Sender<Delivery>,
     room: Arc<Semaphore>,
     budget: u32,
     length: metrics::Gauge,
@@ -41,7 +67,7 @@ pub struct FrameSender {
 /// The writer's end.
 #[derive(Debug)]
 pub struct FrameReceiver {
-    frames: mpsc::Receiver<Frame>,
+    frames: mpsc::Receiver<Delivery>,
     length: metrics::Gauge,
 }
 
@@ -71,7 +97,16 @@ impl FrameSender {
             permit = room.acquire_many_owned(size) => Some(permit.map_err(|_| Gone)?),
             () = self.frames.closed() => return Err(Gone),
         };
-        self.frames.send(frame).await.map_err(|_| Gone)?;
+        self.put(Delivery::Frame(frame)).await
+    }
+
+    /// Waits for room and puts the gap in, behind all that was sent before it. Cancel-safe as [`Self::send`] is.
+    pub(super) async fn gap(&self, gap: Gap) -> Result<(), Gone> {
+        self.put(Delivery::Gap(gap)).await
+    }
+
+    async fn put(&self, delivery: Delivery) -> Result<(), Gone> {
+        self.frames.send(delivery).await.map_err(|_| Gone)?;
         self.length.set((self.frames.max_capacity() - self.frames.capacity()) as f64);
         Ok(())
     }
@@ -87,16 +122,26 @@ impl FrameSender {
     }
 }
 
+impl Delivery {
+    /// Bytes of the message.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Frame(frame) => frame.bytes.len(),
+            Self::Gap(_) => 0,
+        }
+    }
+}
+
 impl FrameReceiver {
     /// The next frame; `None` once the socket's task has ended and the queue is empty. Cancel-safe.
-    pub async fn recv(&mut self) -> Option<Frame> {
+    pub async fn recv(&mut self) -> Option<Delivery> {
         let frame = self.frames.recv().await;
         self.length.set(self.frames.len() as f64);
         frame
     }
 
     /// Waits for one frame, then takes what is there up to `limit`. Zero once the queue has ended. Cancel-safe.
-    pub async fn recv_many(&mut self, into: &mut Vec<Frame>, limit: usize) -> usize {
+    pub async fn recv_many(&mut self, into: &mut Vec<Delivery>, limit: usize) -> usize {
         let taken = self.frames.recv_many(into, limit).await;
         self.length.set(self.frames.len() as f64);
         taken
@@ -111,7 +156,13 @@ mod tests {
     use super::*;
 
     fn frame(size: usize) -> Frame {
-        Frame { host: "h:1".into(), received_us: 0, bytes: vec![b'x'; size].into(), room: None }
+        Frame {
+            wire: Wire::V1,
+            host: "h:1".into(),
+            received_us: 0,
+            bytes: vec![b'x'; size].into(),
+            room: None,
+        }
     }
 
     #[tokio::test]

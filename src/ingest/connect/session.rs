@@ -11,9 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::Host;
 use super::dial::Socket;
+use super::inflate::{Inflate, Undecodable};
 use super::liveness::{Dead, Liveness, Verdict};
 use super::meters::Meters;
-use super::queue::{Frame, FrameSender};
+use super::opening::{Heard, Opening, Refusal};
+use super::queue::{Frame, FrameSender, Gap, Gone};
+use super::resume::GapReason;
 
 /// How long a leaving client waits for its close frame to be written. It is a courtesy: half or double, nothing breaks.
 const CLOSE_WITHIN: Duration = Duration::from_millis(100);
@@ -39,6 +42,10 @@ pub(super) enum Reason {
     PingStuck,
     #[error("alive but without events, another host's turn")]
     Stale,
+    #[error("refused by the host: {}", .0.said)]
+    Refused(Refusal),
+    #[error("{0}")]
+    Undecodable(Undecodable),
 }
 
 impl Reason {
@@ -58,6 +65,8 @@ impl Reason {
             Self::NoAnswer => "no_answer",
             Self::PingStuck => "ping_stuck",
             Self::Stale => "stale",
+            Self::Refused(refusal) => refusal.why.kind(),
+            Self::Undecodable(_) => "undecodable",
         }
     }
 
@@ -85,6 +94,8 @@ pub(super) struct Session<'a> {
     pub(super) meters: &'a Meters,
     pub(super) stop: &'a CancellationToken,
     pub(super) live: Liveness,
+    pub(super) inflate: Inflate,
+    pub(super) opening: Opening,
     /// Bounds the writing of a ping.
     pub(super) ping_within: Duration,
 }
@@ -112,8 +123,12 @@ impl Session<'_> {
                 _ = ticks.tick() => self.check().await,
                 message = self.socket.next() => match message {
                     Some(Ok(Message::Binary(bytes))) => {
-                        last_event = Some(Instant::now());
-                        self.deliver(bytes).await
+                        let at = Instant::now();
+                        let heard = self.hear(bytes).await;
+                        if matches!(heard, Ok(true)) {
+                            last_event = Some(at);
+                        }
+                        heard.err()
                     }
                     other => self.control(other),
                 },
@@ -128,25 +143,69 @@ impl Session<'_> {
         Ended { reason, delivered_for: last_event.map(|at| at - opened) }
     }
 
-    /// Puts a message into the queue, and waits for room if need be. Texts come as binary: the sieve's work.
-    async fn deliver(&mut self, bytes: Bytes) -> Option<Reason> {
-        let now = Instant::now();
-        self.live.event(now);
+    /// Takes a message, compressed or not. Texts come as binary: the sieve's work. Whether it was an event.
+    async fn hear(&mut self, bytes: Bytes) -> Result<bool, Reason> {
+        let bytes = self.inflate.message(bytes).map_err(|error| {
+            self.meters.undecodable(error.kind());
+            Reason::Undecodable(error)
+        })?;
         if bytes.is_empty() {
+            self.live.event(Instant::now());
             tracing::debug!(host = %self.host.key(), "skipped a message over the size limit");
             self.meters.skipped.increment(1);
-            return None;
+            return Ok(true);
+        }
+        let is_event = match self.opening.hear(&bytes) {
+            Heard::Message => true,
+            Heard::Notice => false,
+            Heard::After(reason) => {
+                self.gap(reason).await?;
+                true
+            }
+            Heard::Repeated => {
+                self.live.event(Instant::now());
+                return Ok(true);
+            }
+            Heard::Refused(refusal) => return Err(Reason::Refused(refusal)),
+        };
+        self.deliver(bytes, is_event).await?;
+        Ok(is_event)
+    }
+
+    /// Puts a message into the queue, and waits for room if need be.
+    async fn deliver(&mut self, bytes: Bytes, is_event: bool) -> Result<(), Reason> {
+        let now = Instant::now();
+        if is_event {
+            self.live.event(now);
+            self.meters.position_refused.set(0.0);
+        } else {
+            self.live.heard(now);
         }
         self.meters.frames.increment(1);
         self.meters.bytes.increment(bytes.len() as u64);
-        let frame = Frame { host: self.host.key().clone(), received_us: unix_micros(), bytes, room: None };
+        let (wire, host) = (self.host.wire(), self.host.key().clone());
+        let frame = Frame { wire, host, received_us: unix_micros(), bytes, room: None };
         let sent = tokio::select! {
             biased;
             sent = self.out.send(frame) => sent,
-            () = self.stop.cancelled() => return Some(Reason::Stopped),
+            () = self.stop.cancelled() => return Err(Reason::Stopped),
         };
         self.live.blocked(now.elapsed());
-        sent.err().map(|_| Reason::ConsumerGone)
+        sent.map_err(|Gone| Reason::ConsumerGone)
+    }
+
+    /// Tells the writer that something was left out before the message that comes next.
+    async fn gap(&mut self, reason: GapReason) -> Result<(), Reason> {
+        let (wire, host) = (self.host.wire(), self.host.key().clone());
+        tracing::warn!(host = %host, reason = reason.kind(),
+            "the host does not have what followed the saved position; all repositories are to be read again");
+        self.meters.gap(reason.kind());
+        let gap = Gap { wire, host, reason, forget: false };
+        tokio::select! {
+            biased;
+            sent = self.out.gap(gap) => sent.map_err(|Gone| Reason::ConsumerGone),
+            () = self.stop.cancelled() => Err(Reason::Stopped),
+        }
     }
 
     /// Everything that is no event.

@@ -88,33 +88,41 @@ struct Rewrite {
 /// Where in the stream of bytes we are.
 #[derive(Debug)]
 enum At {
-    /// In the handshake's answer; its last four bytes.
-    Answer(u32),
+    /// In the handshake's answer: its first twelve bytes, of which `have` are here, and its last four.
+    Answer { first: [u8; SWITCHED.len()], have: usize, last: u32 },
     /// In a frame's head, of which `have` bytes are here.
     Head { head: [u8; 10], have: usize },
     /// In a payload, with so many bytes to come.
     Payload { left: u64, keep: bool },
-    /// After a masked frame, which no server may send: the library ends the connection.
+    /// After a masked frame, which no server may send: the library ends the connection. Or in the body of an answer that
+    /// does not switch protocols.
     Blind,
 }
+
+/// How an answer begins after which frames follow.
+const SWITCHED: [u8; 12] = *b"HTTP/1.1 101";
 
 const NEXT_HEAD: At = At::Head { head: [0; 10], have: 0 };
 
 impl Rewrite {
     fn new(limit: u64) -> Self {
-        Self { limit, message: 0, at: At::Answer(0) }
+        Self { limit, message: 0, at: At::Answer { first: [0; SWITCHED.len()], have: 0, last: 0 } }
     }
 
     /// Takes all of `input`, and appends what is to be seen of it.
     fn pass(&mut self, mut input: &[u8], out: &mut Vec<u8>) {
         while let Some((&byte, rest)) = input.split_first() {
             match &mut self.at {
-                At::Answer(last) => {
+                At::Answer { first, have, last } => {
+                    if let Some(place) = first.get_mut(*have) {
+                        *place = byte;
+                        *have += 1;
+                    }
                     *last = *last << 8 | u32::from(byte);
                     out.push(byte);
                     input = rest;
                     if last.to_be_bytes() == *b"\r\n\r\n" {
-                        self.at = NEXT_HEAD;
+                        self.at = if *first == SWITCHED { NEXT_HEAD } else { At::Blind };
                     }
                 }
                 At::Head { head, have } => {

@@ -5,6 +5,7 @@
 mod bad_frames;
 mod endings;
 mod progress;
+mod second_wire;
 mod silence;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::ingest::wire::Wire;
 
 const LIMIT: Duration = Duration::from_millis(400);
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -73,7 +75,7 @@ async fn accept(stream: TcpStream) -> (WebSocketStream<TcpStream>, Option<i64>) 
     let mut cursor = None;
     let look = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let query = request.uri().query().unwrap_or_default();
-        assert!(query.contains("wantedCollections=io.atcr.tag"), "{query}");
+        assert!(query.contains("ollections=io.atcr.tag"), "{query}");
         cursor = query.split('&').find_map(|pair| pair.strip_prefix("cursor=")?.parse().ok());
         Ok(response)
     };
@@ -113,9 +115,13 @@ struct Positions {
 
 impl Positions {
     fn save(&self, host: &str, time_us: i64) {
-        let mut saved = self.saved.lock().unwrap();
-        saved.retain(|row| row.host != host);
-        saved.push(Saved { host: host.to_owned(), time_us });
+        self.put(Saved { wire: Wire::V1, host: host.to_owned(), time_us, seq: None });
+    }
+
+    fn put(&self, saved: Saved) {
+        let mut all = self.saved.lock().unwrap();
+        all.retain(|row| (row.wire, &row.host) != (saved.wire, &saved.host));
+        all.push(saved);
     }
 }
 
@@ -143,6 +149,7 @@ fn config(hosts: &[&FakeHost]) -> Config {
         message_bytes_max: 1_000,
         backoff: Backoff { first: millis(20), last: millis(80), healthy_after: DEADLINE },
         user_agent: "test".into(),
+        compression: Compression::default(),
     }
 }
 
@@ -166,8 +173,22 @@ impl Following {
         Self { frames, stop, task, positions }
     }
 
+    async fn delivery(&mut self) -> Delivery {
+        timeout(DEADLINE, self.frames.recv()).await.expect("a delivery within the deadline").expect("no end")
+    }
+
     async fn frame(&mut self) -> Frame {
-        timeout(DEADLINE, self.frames.recv()).await.expect("a frame within the deadline").expect("no end")
+        match self.delivery().await {
+            Delivery::Frame(frame) => frame,
+            Delivery::Gap(gap) => panic!("{gap:?}"),
+        }
+    }
+
+    async fn gap(&mut self) -> Gap {
+        match self.delivery().await {
+            Delivery::Gap(gap) => gap,
+            Delivery::Frame(frame) => panic!("{frame:?}"),
+        }
     }
 
     /// Takes a frame and commits it: saves its position. Returns its host and time.

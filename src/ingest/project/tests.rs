@@ -16,7 +16,7 @@ fn known() -> Known {
 }
 
 fn seen(event: &Value) -> Projected {
-    project(event.to_string().as_bytes(), &known(), NOW)
+    project(Wire::V1, event.to_string().as_bytes(), &known(), NOW)
 }
 
 fn tag() -> Value {
@@ -90,7 +90,7 @@ fn a_record_nested_a_hundred_thousand_deep_is_unreadable_and_harmless() {
     let text = commit("create", &json!("HERE"))
         .to_string()
         .replace("\"HERE\"", &format!("{{\"repository\":{deep}}}"));
-    let Projected { time_us, what } = project(text.as_bytes(), &known(), NOW);
+    let Projected { time_us, what, .. } = project(Wire::V1, text.as_bytes(), &known(), NOW);
     assert_eq!(time_us, Some(NOW - 5));
     assert!(matches!(what, What::Change(change, Some(_)) if change.state == State::Unreadable));
 }
@@ -123,7 +123,7 @@ fn an_event_from_the_future_is_dropped_and_moves_no_position() {
     for ahead in [AHEAD_MAX_US + 1, i64::MAX - NOW] {
         let mut event = commit("create", &tag());
         event["time_us"] = json!(NOW + ahead);
-        assert_eq!(seen(&event), Projected { time_us: None, what: What::Dropped("future") });
+        assert_eq!(seen(&event), Projected { time_us: None, seq: None, what: What::Dropped("future") });
     }
     let mut event = commit("create", &tag());
     event["time_us"] = json!(NOW + AHEAD_MAX_US);
@@ -152,7 +152,7 @@ fn what_makes_no_sense_is_dropped_with_a_reason() {
     for (event, expected) in cases {
         assert_eq!(reason(&event), expected, "{event}");
     }
-    let dropped = |frame: &[u8]| project(frame, &known(), NOW).what;
+    let dropped = |frame: &[u8]| project(Wire::V1, frame, &known(), NOW).what;
     assert_eq!(dropped(b"\xff\xfe{}"), What::Dropped("not_utf8"));
     assert_eq!(dropped(b"{\"did\":"), What::Dropped("not_json"));
 }

@@ -163,6 +163,6 @@ pub(crate) fn scan(owner: &str, repository: &str, n: i64) -> Record {
 
 /// The position of `host`'s stream on this wire.
 pub(crate) async fn cursor(database: &Database, wire: &str, host: &str) -> Option<i64> {
-    let cursors = database.cursors(wire).await.unwrap();
-    cursors.into_iter().find(|(of, _)| of == host).map(|(_, time_us)| time_us)
+    let cursors = database.stream_cursors().await.unwrap();
+    cursors.into_iter().find(|of| of.wire == wire && of.host == host).map(|of| of.time_us)
 }

@@ -72,7 +72,9 @@ impl Stage {
         let (exit, text) = stage.command(&["migrate"]);
         assert_eq!(exit, Exit::Code(0), "{text}");
         let host = stage.net.jetstream(0).address();
-        let insert = format!("INSERT INTO stream_cursor VALUES ('v1', '{host}', {from_us}, {from_us})");
+        let insert = format!(
+            "INSERT INTO stream_cursor (wire, host, time_us, saved_at) VALUES ('v1', '{host}', {from_us}, {from_us})"
+        );
         stage.place.execute(&insert).await;
         stage
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
-use crate::jetstream::{Door, Limit, Mode, Raw};
+use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
 use crate::network::{Fault, On};
 
 /// What can be asked for. Names on the wire are in kebab-case.
@@ -26,6 +26,7 @@ pub enum Command {
     SetAccount { did: String, active: bool, status: Option<String> },
     ChangeHandle { did: String, handle: String },
     Identity { did: String },
+    Sync { did: String },
     Fault { on: On, fault: Fault },
     ClearFaults {},
     Cut { jetstream: Option<usize> },
@@ -38,6 +39,12 @@ pub enum Command {
     RewindCursors { jetstream: Option<usize>, seconds: u64 },
     Forget { jetstream: Option<usize>, keep: usize },
     WithholdCommits { jetstream: Option<usize>, on: bool },
+    ResetSequencer { jetstream: Option<usize> },
+    FutureCursor { jetstream: Option<usize>, what: FutureCursor },
+    Dictionary { jetstream: Option<usize>, id: u32 },
+    Compressed { jetstream: Option<usize>, how: Compressed },
+    SendInfo { jetstream: Option<usize>, name: String, message: String },
+    SendError { jetstream: Option<usize>, name: String, message: String },
     SendText { jetstream: Option<usize>, text: String },
     SendPartial { jetstream: Option<usize>, text: String },
     SendClose { jetstream: Option<usize>, code: u16 },
@@ -120,6 +127,7 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
             net.change_handle(&did, &handle);
         }
         Command::Identity { did } => net.identity_event(&did),
+        Command::Sync { did } => net.sync_event(&did),
         Command::Fault { on, fault } => net.set_fault(on, fault),
         Command::ClearFaults {} => net.clear_faults(),
         Command::Cut { jetstream } => of(jetstream)?.cut(),
@@ -136,6 +144,12 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         }
         Command::Forget { jetstream, keep } => of(jetstream)?.forget(keep),
         Command::WithholdCommits { jetstream, on } => of(jetstream)?.withhold_commits(on),
+        Command::ResetSequencer { jetstream } => of(jetstream)?.reset_sequencer(),
+        Command::FutureCursor { jetstream, what } => of(jetstream)?.set_future_cursor(what),
+        Command::Dictionary { jetstream, id } => of(jetstream)?.set_dictionary(id),
+        Command::Compressed { jetstream, how } => of(jetstream)?.set_compressed(how),
+        Command::SendInfo { jetstream, name, message } => of(jetstream)?.send_info(&name, &message),
+        Command::SendError { jetstream, name, message } => of(jetstream)?.send_error(&name, &message),
         Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
         Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
         Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),

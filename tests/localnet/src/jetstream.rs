@@ -1,9 +1,13 @@
-//! A Jetstream v1 server that can misbehave on command.
+//! A Jetstream server that can misbehave on command. It speaks both wires at one address, as the real ones do.
 //!
-//! Wire (bluesky-social/jetstream-legacy): `GET /subscribe`, one JSON event per text frame, `cursor` inclusive,
-//! identity and account events regardless of `wantedCollections`. Subscribers pull from a bounded log; one that
-//! falls out of it is cut without a close frame, as the real server does with a full outbox.
+//! First wire (bluesky-social/jetstream-legacy): `GET /subscribe`, one JSON event per text frame, `cursor` a time and
+//! inclusive, identity and account events regardless of `wantedCollections`. Second wire (bluesky-social/jetstream):
+//! `/xrpc/network.bsky.jetstream.subscribeEvents`, the same events in an envelope with a number, which is the cursor, and
+//! `#sync` and `#info` besides. Both compress with a dictionary if asked to.
+//! Subscribers pull from one bounded log; one that falls out of it is cut without a close frame, as the real server
+//! does with a full outbox.
 
+mod dictionary;
 mod event;
 mod faults;
 mod frame;
@@ -11,6 +15,7 @@ mod handshake;
 mod log;
 mod options;
 mod subscriber;
+mod v2;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,8 +24,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use event::{Account, Commit, Event, Identity};
+pub use dictionary::{Compressed, V1_DICTIONARY, V2_DICTIONARY, dictionary};
+pub use event::{Account, Commit, Event, Identity, Sync};
 pub use faults::{Door, Limit, Mode, Raw};
+pub use v2::FutureCursor;
 
 use crate::http::Listener;
 use crate::lock;
@@ -66,7 +73,9 @@ pub struct Stats {
     pub events_sent: u64,
     /// `options_update` messages accepted.
     pub options_updates: u64,
-    /// The raw query string of each request for `/subscribe`, oldest first.
+    /// Requests for a dictionary of the second wire.
+    pub dictionaries: u64,
+    /// The raw query string of each request for a stream, on either wire, oldest first.
     pub queries: Vec<String>,
 }
 
@@ -120,6 +129,11 @@ impl Jetstream {
         format!("ws://{}/subscribe", self.address())
     }
 
+    /// The same server's second wire.
+    pub fn url_v2(&self) -> String {
+        format!("ws://{}/xrpc{}", self.address(), v2::SUBSCRIBE)
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
@@ -146,6 +160,11 @@ impl Jetstream {
     /// The newest `time_us` that was published, 0 at first.
     pub fn newest_us(&self) -> i64 {
         self.shared.log.newest_us()
+    }
+
+    /// The number that the next event gets on the second wire.
+    pub fn next_seq(&self) -> u64 {
+        self.shared.log.next_seq()
     }
 
     /// Every commit event published, in order, withheld ones included: the source of truth. The newest million.
@@ -220,6 +239,36 @@ impl Jetstream {
     /// While on, commits are lost and only identity and account events are sent.
     pub fn withhold_commits(&self, on: bool) {
         self.shared.log.withhold_commits(on);
+    }
+
+    /// Loses its log and begins to count anew on the second wire (pds#341).
+    pub fn reset_sequencer(&self) {
+        self.shared.log.reset();
+    }
+
+    /// What it does about cursors that it has not come to yet, on the second wire.
+    pub fn set_future_cursor(&self, what: FutureCursor) {
+        self.shared.faults.set_of_v2(|of_v2| of_v2.future_cursor = what);
+    }
+
+    /// Replaces the dictionary of the second wire: connections that come with the old one are refused.
+    pub fn set_dictionary(&self, id: u32) {
+        self.shared.faults.set_of_v2(|of_v2| of_v2.dictionary = id);
+    }
+
+    /// How frames leave that are to be compressed, on either wire.
+    pub fn set_compressed(&self, how: Compressed) {
+        self.shared.faults.set_compressed(how);
+    }
+
+    /// Sends an `#info` to all present subscribers of the second wire, in order with the events.
+    pub fn send_info(&self, name: &str, message: &str) {
+        self.shared.log.send_notice(v2::Notice { name: name.into(), message: message.into(), ends: false });
+    }
+
+    /// Sends an error frame to all present subscribers of the second wire, and closes them.
+    pub fn send_error(&self, name: &str, message: &str) {
+        self.shared.log.send_notice(v2::Notice { name: name.into(), message: message.into(), ends: true });
     }
 
     /// Sends a raw frame to all present subscribers, in order with the events.

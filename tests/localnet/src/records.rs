@@ -31,6 +31,12 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
+/// RFC 3339 with microseconds, from the same.
+pub fn time_us(time_us: i64) -> String {
+    let millis = time(time_us);
+    format!("{}{:03}Z", millis.trim_end_matches('Z'), time_us.rem_euclid(1000))
+}
+
 /// RFC 3339 with milliseconds, from microseconds since the Unix epoch.
 pub fn time(time_us: i64) -> String {
     let (days, in_day) = (time_us.div_euclid(86_400_000_000), time_us.rem_euclid(86_400_000_000) / 1000);
@@ -213,6 +219,7 @@ mod tests {
         assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(time(951_782_400_123_000), "2000-02-29T00:00:00.123Z");
         assert_eq!(time(1_783_175_888_085_434), "2026-07-04T14:38:08.085Z");
+        assert_eq!(time_us(1_783_175_888_085_434), "2026-07-04T14:38:08.085434Z");
         assert_eq!(time(-1_000), "1969-12-31T23:59:59.999Z");
     }
 }

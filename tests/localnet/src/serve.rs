@@ -17,7 +17,8 @@ pub(crate) struct Arguments {
     /// Control, PLC directory, *.test hosts, PDSes and Jetstreams take consecutive ports from here; 0: any free ones.
     #[arg(long, default_value_t = 0)]
     port_base: u16,
-    /// Number of Jetstream servers.
+    /// Number of Jetstream servers. Each speaks both wires: /subscribe, and
+    /// /xrpc/network.bsky.jetstream.subscribeEvents.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     jetstreams: u8,
     /// Changes per second that keep flowing.
@@ -44,6 +45,7 @@ pub(crate) async fn run(arguments: Arguments) -> io::Result<()> {
     let addresses = json!({
         "pid": std::process::id(),
         "jetstreams": net.jetstreams().iter().map(|j| j.url()).collect::<Vec<_>>(),
+        "jetstreams_v2": net.jetstreams().iter().map(|j| j.url_v2()).collect::<Vec<_>>(),
         "plc": net.plc_url(), "pds": net.pds_url(), "test_hosts": net.test_hosts(), "control": control.url(),
         "users": seeded.users, "hold": seeded.hold,
     });

@@ -48,6 +48,16 @@ fn text_becomes_binary_and_all_else_passes_unchanged() {
 }
 
 #[test]
+fn the_body_of_a_refusal_passes_unchanged() {
+    let refusal =
+        b"HTTP/1.1 400 Bad Request\r\nA: b\r\n\r\n{\"error\":\"CursorTooOld\",\"message\":\"aaaa\"}";
+    let mut rewrite = Rewrite::new(3);
+    let mut out = Vec::new();
+    refusal.chunks(7).for_each(|chunk| rewrite.pass(chunk, &mut out));
+    assert_eq!(out, refusal);
+}
+
+#[test]
 fn a_message_over_the_limit_arrives_empty_and_the_next_one_whole() {
     assert_eq!(
         seen(200, &[&frame(0x81, 201), &frame(0x81, 200)]),

@@ -42,6 +42,10 @@ impl Answer {
         Self::new(status, "text/plain; charset=utf-8", body.into().into_bytes())
     }
 
+    pub(crate) fn bytes(status: u16, body: Vec<u8>) -> Self {
+        Self::new(status, "application/octet-stream", body)
+    }
+
     pub(crate) fn html(status: u16) -> Self {
         let body = format!("<!doctype html><title>{status}</title><h1>{status}</h1><p>from a proxy</p>");
         Self::new(status, "text/html; charset=utf-8", body.into_bytes())

@@ -1,4 +1,4 @@
-//! The v1 envelope.
+//! The v1 envelope, which the log keeps; `v2` makes the other one of it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +22,34 @@ pub enum Event {
         /// The body.
         account: Account,
     },
+    /// "Read this repository anew." The first wire does not carry it.
+    Sync {
+        /// The body.
+        sync: Sync,
+    },
+}
+
+/// Which of them an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Commit,
+    Identity,
+    Account,
+    Sync,
+    #[serde(other)]
+    Other,
+}
+
+impl Event {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Commit { .. } => Kind::Commit,
+            Self::Identity { .. } => Kind::Identity,
+            Self::Account { .. } => Kind::Account,
+            Self::Sync { .. } => Kind::Sync,
+        }
+    }
 }
 
 /// Body of a commit event; `record` and `cid` are absent on delete.
@@ -73,6 +101,21 @@ pub struct Account {
     pub time: String,
 }
 
+/// Body of a sync event.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sync {
+    /// The commit as a CAR, `{"$bytes": base64}`; what is in it matters to no consumer of Jetstream.
+    pub blocks: Value,
+    /// The account.
+    pub did: String,
+    /// The revision that the repository is at.
+    pub rev: String,
+    /// The relay's sequence number.
+    pub seq: u64,
+    /// RFC 3339.
+    pub time: String,
+}
+
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     pub(super) did: &'a str,
@@ -86,6 +129,7 @@ pub(super) struct Line<'a> {
 pub(super) struct Outline {
     pub(super) did: String,
     pub(super) time_us: i64,
+    pub(super) kind: Kind,
     pub(super) commit: Option<CommitOutline>,
 }
 

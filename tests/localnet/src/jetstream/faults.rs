@@ -4,6 +4,8 @@ use std::sync::Mutex;
 
 use tokio::sync::watch;
 
+use super::dictionary::{Compressed, V2_DICTIONARY};
+use super::v2::FutureCursor;
 use crate::lock;
 
 /// How connections are treated.
@@ -39,6 +41,10 @@ pub enum Door {
     Status(u16),
     /// This status with a page of HTML, 200 as well (a proxy without upgrade).
     Html(u16),
+    /// This status with an XRPC error of this name.
+    Xrpc(u16, String),
+    /// 429 with `Retry-After`, in seconds.
+    RetryAfter(u32),
 }
 
 /// What happens to a connection after a number of events on it.
@@ -66,8 +72,24 @@ pub enum Raw {
     Bytes(Vec<u8>),
 }
 
+/// What is wrong with the second wire alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfV2 {
+    pub(super) future_cursor: FutureCursor,
+    /// The dictionary that is compressed with; others are retired.
+    pub(super) dictionary: u32,
+}
+
+impl Default for OfV2 {
+    fn default() -> Self {
+        Self { future_cursor: FutureCursor::default(), dictionary: V2_DICTIONARY }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Faults {
+    of_v2: Mutex<OfV2>,
+    compressed: Mutex<Compressed>,
     mode: watch::Sender<Mode>,
     cuts: watch::Sender<u64>,
     door: Mutex<(Door, usize)>,
@@ -77,7 +99,14 @@ pub(super) struct Faults {
 impl Default for Faults {
     fn default() -> Self {
         let (mode, cuts) = (watch::Sender::new(Mode::Normal), watch::Sender::new(0));
-        Self { mode, cuts, door: Mutex::default(), limit: Mutex::default() }
+        Self {
+            of_v2: Mutex::default(),
+            compressed: Mutex::default(),
+            mode,
+            cuts,
+            door: Mutex::default(),
+            limit: Mutex::default(),
+        }
     }
 }
 
@@ -102,12 +131,37 @@ impl Faults {
         *lock(&self.limit) = limit;
     }
 
+    pub(super) fn of_v2(&self) -> OfV2 {
+        *lock(&self.of_v2)
+    }
+
+    pub(super) fn set_of_v2(&self, change: impl FnOnce(&mut OfV2)) {
+        change(&mut lock(&self.of_v2));
+    }
+
+    pub(super) fn compressed(&self) -> Compressed {
+        *lock(&self.compressed)
+    }
+
+    pub(super) fn set_compressed(&self, how: Compressed) {
+        *lock(&self.compressed) = how;
+    }
+
     pub(super) fn limit(&self) -> Option<Limit> {
         *lock(&self.limit)
     }
 
     pub(super) fn set_door(&self, door: Door, times: usize) {
         *lock(&self.door) = (door, times);
+    }
+
+    /// Whether the next connection is slammed; counts it if so.
+    pub(super) fn slams(&self) -> bool {
+        let slams = {
+            let door = lock(&self.door);
+            door.1 > 0 && door.0 == Door::Slam
+        };
+        slams && self.enter() == Door::Slam
     }
 
     /// What this connection meets; counts it.

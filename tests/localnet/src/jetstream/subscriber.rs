@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::MissedTickBehavior;
 
-use super::Shared;
+use super::dictionary::Deflate;
 use super::faults::{Limit, Mode, Raw};
-use super::frame;
 use super::log::{Entry, Start, What};
 use super::options::{Options, Wants};
+use super::v2::Notice;
+use super::{Shared, frame, v2};
 use crate::http::Connection;
 use crate::lock;
 
@@ -26,6 +27,10 @@ pub(super) struct Subscriber<'a> {
     connection: Connection,
     shared: &'a Shared,
     wants: Wants,
+    is_v2: bool,
+    deflate: Option<Deflate>,
+    /// What goes before everything else.
+    notice: Option<Notice>,
     cursor: Option<i64>,
     /// None until a required hello came.
     start: Option<Start>,
@@ -37,12 +42,31 @@ pub(super) struct Subscriber<'a> {
 }
 
 impl<'a> Subscriber<'a> {
-    pub(super) fn new(connection: Connection, shared: &'a Shared, options: Options, silenced: bool) -> Self {
-        let id = SUBSCRIBERS.fetch_add(1, Ordering::Relaxed);
-        let (wants, cursor) = (options.wants, options.cursor);
-        let mut subscriber =
-            Self { connection, shared, wants, cursor, start: None, position: 0, id, sent: 0, silenced };
-        if !options.require_hello {
+    pub(super) fn new(
+        connection: Connection,
+        shared: &'a Shared,
+        options: Options,
+        opening: Option<(Start, Option<Notice>)>,
+        silenced: bool,
+    ) -> Self {
+        let (start, notice) = opening.unzip();
+        let mut subscriber = Self {
+            connection,
+            shared,
+            wants: options.wants,
+            is_v2: options.is_v2,
+            deflate: options.dictionary.map(Deflate::new),
+            notice: notice.flatten(),
+            cursor: options.cursor,
+            start: None,
+            position: 0,
+            id: SUBSCRIBERS.fetch_add(1, Ordering::Relaxed),
+            sent: 0,
+            silenced,
+        };
+        if let Some(start) = start {
+            subscriber.begin_at(start);
+        } else if !options.require_hello {
             subscriber.begin();
         }
         let mut stats = lock(&shared.stats);
@@ -53,7 +77,10 @@ impl<'a> Subscriber<'a> {
     }
 
     fn begin(&mut self) {
-        let start = self.shared.log.start(self.cursor);
+        self.begin_at(self.shared.log.start(self.cursor));
+    }
+
+    fn begin_at(&mut self, start: Start) {
         self.position = start.position;
         self.start = Some(start);
         self.shared.log.set_position(self.id, self.position);
@@ -73,6 +100,9 @@ impl<'a> Subscriber<'a> {
                 continue;
             }
             let head = *heads.borrow_and_update();
+            if mode == Mode::Normal && self.greet().await.is_err() {
+                return;
+            }
             let behind = mode == Mode::Normal && self.start.is_some() && self.position < head;
             if behind && self.send_batch().await.is_err() {
                 return;
@@ -95,21 +125,32 @@ impl<'a> Subscriber<'a> {
         }
     }
 
+    async fn greet(&mut self) -> Result<(), End> {
+        let Some(notice) = self.notice.take() else { return Ok(()) };
+        let mut out = Vec::new();
+        let end = self.push(&mut out, &What::Notice(notice), None);
+        self.connection.stream.write_all(&out).await.map_err(|_| End)?;
+        end.map(drop)
+    }
+
     async fn send_batch(&mut self) -> Result<(), End> {
         let entries = self.shared.log.read(self.position, BATCH).ok_or(End)?;
         let limit = self.shared.faults.limit();
         let (mut out, mut events, mut end) = (Vec::new(), 0, Ok(()));
         for entry in &entries {
-            let replayed = self.start.is_some_and(|start| {
-                let old = !entry.is_event() || entry.time_us < start.cursor;
-                self.position < start.live_from && old
-            });
+            let replayed =
+                self.start.is_some_and(|start| self.position < start.live_from && start.leaves_out(entry));
             self.position += 1;
             if replayed || !self.wants.matches(entry) {
                 continue;
             }
-            end = push_entry(&mut out, entry);
-            events += u64::from(entry.is_event());
+            end = match self.push(&mut out, &entry.what, Some(entry)) {
+                Ok(is_event) => {
+                    events += u64::from(is_event);
+                    Ok(())
+                }
+                Err(End) => Err(End),
+            };
             match limit {
                 Some(Limit::CutAfter(n)) if self.sent + events >= n => end = Err(End),
                 Some(Limit::SilentAfter(n)) if self.sent + events >= n => self.silenced = true,
@@ -140,6 +181,7 @@ impl<'a> Subscriber<'a> {
                     self.write(frame::CLOSE, &payload).await?;
                     return Err(End);
                 }
+                frame::TEXT | frame::BINARY if self.is_v2 => return self.close(1008).await,
                 frame::TEXT => self.take_options(&payload).await?,
                 _ => {}
             }
@@ -158,9 +200,46 @@ impl<'a> Subscriber<'a> {
                 }
                 Ok(())
             }
-            Err(_) => {
-                self.write(frame::CLOSE, &1008_u16.to_be_bytes()).await?;
-                Err(End)
+            Err(_) => self.close(1008).await,
+        }
+    }
+
+    async fn close(&mut self, code: u16) -> Result<(), End> {
+        self.write(frame::CLOSE, &code.to_be_bytes()).await?;
+        Err(End)
+    }
+
+    /// Appends what is sent of an entry. Whether that was an event.
+    fn push(&mut self, out: &mut Vec<u8>, what: &What, entry: Option<&Entry>) -> Result<bool, End> {
+        match (what, entry) {
+            (What::Event { did, bytes, .. }, Some(entry)) if self.is_v2 => {
+                match v2::event(entry, did, bytes).filter(|text| self.wants.has_room_for(text)) {
+                    Some(text) => self.push_text(out, &text),
+                    None => return Ok(false),
+                }
+            }
+            (What::Event { bytes, .. }, _) if self.wants.has_room_for(bytes) => self.push_text(out, bytes),
+            (What::Event { .. }, _) => return Ok(false),
+            (What::Notice(notice), _) if self.is_v2 => {
+                self.push_text(out, &v2::notice(notice));
+                if notice.ends {
+                    frame::push(out, frame::CLOSE, &1008_u16.to_be_bytes());
+                    return Err(End);
+                }
+                return Ok(false);
+            }
+            (What::Notice(_), _) => return Ok(false),
+            (What::Raw(raw), _) => return push_raw(out, raw).map(|()| false),
+        }
+        Ok(true)
+    }
+
+    fn push_text(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        match &mut self.deflate {
+            None => frame::push(out, frame::TEXT, text),
+            Some(deflate) => {
+                let compressed = deflate.frame(text, self.shared.faults.compressed());
+                frame::push(out, frame::BINARY, &compressed);
             }
         }
     }
@@ -179,14 +258,13 @@ impl Drop for Subscriber<'_> {
     }
 }
 
-fn push_entry(out: &mut Vec<u8>, entry: &Entry) -> Result<(), End> {
-    match &entry.what {
-        What::Event { bytes, .. } => frame::push(out, frame::TEXT, bytes),
-        What::Raw(Raw::Text(bytes)) => frame::push(out, frame::TEXT, bytes),
-        What::Raw(Raw::Binary(bytes)) => frame::push(out, frame::BINARY, bytes),
-        What::Raw(Raw::Close(code)) => frame::push(out, frame::CLOSE, &code.to_be_bytes()),
-        What::Raw(Raw::Bytes(bytes)) => out.extend_from_slice(bytes),
-        What::Raw(Raw::Partial(bytes)) => {
+fn push_raw(out: &mut Vec<u8>, raw: &Raw) -> Result<(), End> {
+    match raw {
+        Raw::Text(bytes) => frame::push(out, frame::TEXT, bytes),
+        Raw::Binary(bytes) => frame::push(out, frame::BINARY, bytes),
+        Raw::Close(code) => frame::push(out, frame::CLOSE, &code.to_be_bytes()),
+        Raw::Bytes(bytes) => out.extend_from_slice(bytes),
+        Raw::Partial(bytes) => {
             frame::push_head(out, frame::TEXT, bytes.len());
             out.extend_from_slice(&bytes[..bytes.len() / 2]);
             return Err(End);

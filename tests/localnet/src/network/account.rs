@@ -152,6 +152,14 @@ impl Accounts {
         Event::Identity { identity: Identity { did, handle: None, seq: self.seq, time } }
     }
 
+    pub(super) fn sync_event(&mut self, did: &str) -> Event {
+        self.seq += 1;
+        let rev = self.get(did).and_then(|account| account.rev.clone()).unwrap_or_else(|| ids::tid(0, 0));
+        let (did, time) = (did.to_owned(), crate::records::time(ids::now_us()));
+        let blocks = serde_json::json!({ "$bytes": "oA" });
+        Event::Sync { sync: jetstream::Sync { blocks, did, rev, seq: self.seq, time } }
+    }
+
     pub(super) fn account_event(&mut self, did: &str, active: bool, status: Option<&str>) -> Event {
         self.seq += 1;
         let (did, time) = (did.to_owned(), crate::records::time(ids::now_us()));

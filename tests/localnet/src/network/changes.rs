@@ -120,6 +120,14 @@ impl Net {
         self.publish(accounts, did, &event);
     }
 
+    /// Publishes a sync event ("read this repository anew") on the second wires, for a known or an unknown DID. It changes
+    /// nothing.
+    pub fn sync_event(&self, did: &str) {
+        let mut accounts = lock(&self.world.accounts);
+        let event = accounts.sync_event(did);
+        self.publish(accounts, did, &event);
+    }
+
     /// Publishes an account event without changing anything, for a known or an unknown DID.
     pub fn account_event(&self, did: &str, active: bool, status: Option<&str>) {
         let mut accounts = lock(&self.world.accounts);

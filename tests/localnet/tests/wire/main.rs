@@ -7,4 +7,5 @@ mod faults;
 mod jetstream;
 mod network;
 mod program;
+mod second_wire;
 mod seeded;

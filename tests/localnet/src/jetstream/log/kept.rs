@@ -17,6 +17,8 @@ pub(super) struct Kept {
     pub(super) first: u64,
     pub(super) retain: usize,
     pub(super) clock_us: i64,
+    /// The number of the next event, from 1 on.
+    pub(super) next_seq: u64,
     pub(super) newest_us: i64,
     pub(super) jitter_us: u64,
     pub(super) random: StdRng,
@@ -34,6 +36,7 @@ impl Kept {
             first: 0,
             retain: retain.max(1),
             clock_us: 0,
+            next_seq: 1,
             newest_us: 0,
             jitter_us,
             random: StdRng::seed_from_u64(seed),
@@ -54,6 +57,11 @@ impl Kept {
         self.clock_us = ids::now_us().max(self.clock_us + 1);
         let early = if self.jitter_us == 0 { 0 } else { self.random.random_range(0..=self.jitter_us) };
         self.clock_us.saturating_sub_unsigned(early)
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.next_seq += 1;
+        self.next_seq - 1
     }
 
     pub(super) fn let_go(&mut self) {
