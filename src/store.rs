@@ -33,6 +33,7 @@ pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
 pub use leases::SqlLeases;
 pub use operators::{InstanceView, LeaseEvent};
+pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Tx};
 

@@ -3,6 +3,7 @@
 //! | worker | lease | effects | runs if |
 //! |---|---|---|---|
 //! | `jetstream` | yes | fenced | `jetstream.enabled` |
+//! | `cleanup` | yes | fenced | `cleanup.enabled` |
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,6 +16,7 @@ use leased_actors::worker::Worker;
 use crate::atproto::Collection;
 use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
 use crate::atproto::identity::{Dns, Resolver};
+use crate::cleanup::Cleanup;
 use crate::ingest::{self, connect};
 use crate::settings::Settings;
 use crate::store::Database;
@@ -58,6 +60,9 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     if settings.jetstream.enabled {
         workers.push(Arc::new(jetstream(settings, database)?));
     }
+    if settings.cleanup.enabled {
+        workers.push(Arc::new(cleanup(settings, database)));
+    }
     Ok(workers)
 }
 
@@ -68,7 +73,6 @@ pub fn missing(settings: &Settings) -> Vec<&'static str> {
         ("backfill", settings.backfill.enabled),
         ("labeler", settings.labeler.did.is_some()),
         ("webhooks", settings.webhooks.enabled),
-        ("cleanup", true),
         ("billing", settings.billing.stripe_secret_key.is_some()),
         ("hold-health", settings.hold_health.enabled),
     ];
@@ -106,6 +110,11 @@ fn compression(settings: &Settings) -> Result<connect::Compression, SetUpError> 
     read.map_err(|error: io::Error| wrong(error.to_string()))?;
     let dictionary = connect::Dictionary::read(&bytes).map_err(|error| wrong(error.to_string()))?;
     Ok(connect::Compression { dictionary: Some(Arc::new(dictionary)), client })
+}
+
+fn cleanup(settings: &Settings, database: &Database) -> Cleanup {
+    let (interval, history_for) = (settings.cleanup.interval, settings.leases.history_for);
+    Cleanup { database: database.clone(), interval, history_for }
 }
 
 fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {

@@ -80,6 +80,8 @@ fn environment(url: &str) -> [(&str, &str); 7] {
         // Nobody listens there, nor can without privileges.
         ("ATCR__JETSTREAM__URLS", "ws://127.0.0.1:1/subscribe"),
         ("ATCR__IDENTITY__PLC_URL", "http://127.0.0.1:1"),
+        // One lease, so that the line that is waited for is about it.
+        ("ATCR__CLEANUP__ENABLED", "false"),
         ("ATCR__TELEMETRY__FORMAT", "json"),
         ("ATCR__TELEMETRY__LEVEL", "info"),
     ]

@@ -156,6 +156,8 @@ pub struct Webhooks {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cleanup {
+    /// Whether the worker runs.
+    pub enabled: bool,
     /// From one sweep to the next.
     #[serde(deserialize_with = "duration::above_zero")]
     pub interval: Duration,

@@ -12,6 +12,7 @@ pub(super) mod leases;
 pub(super) mod manifests;
 pub(super) mod records;
 pub(super) mod repository_stats;
+pub(super) mod sweeps;
 pub(super) mod user_records;
 pub(super) mod users;
 

@@ -1,9 +1,9 @@
-//! What a fenced transaction can do to the index.
+//! What a fenced transaction can do: to the index, and to what has expired.
 
 use std::time::Duration;
 
 use super::session::Session;
-use super::{BackfillRequest, IdentityDue, WriteError, apply, queries};
+use super::{BackfillRequest, IdentityDue, Sweep, WriteError, apply, queries};
 use crate::atproto::{Change, Did, Handle, Micros};
 
 pub use super::apply::Applied;
@@ -121,6 +121,11 @@ impl Tx {
             HandleFound::Unknown => self.identity_failed(due).await,
             _ => Ok(queries::users::clear_due(session, due).await?),
         }
+    }
+
+    /// Deletes what has expired in one table, up to [`super::SWEEP_ROWS_MAX`] rows; how many it were.
+    pub async fn sweep(&mut self, sweep: &Sweep, history_for: Duration) -> Result<u32, WriteError> {
+        Ok(queries::sweeps::run(&mut self.session, sweep, history_for).await?)
     }
 
     /// Counts a failed look-up and puts the next one off: 30 s, doubling to 6 h.

@@ -19,6 +19,7 @@ on_both_databases!(
     a_killed_instance_is_replaced_long_before_its_ttl,
     a_frozen_instance_writes_nothing_after_its_successor,
     the_list_of_leases_has_the_documented_keys,
+    two_workers_are_spread_over_two_instances_and_the_one_that_is_left_runs_both,
 );
 
 async fn one_of_two_instances_runs_the_worker(kind: Kind) {
@@ -198,4 +199,48 @@ async fn the_list_of_leases_has_the_documented_keys(kind: Kind) {
     assert_eq!((lease["state"].as_str(), lease["holder"].is_null()), (Some("free"), true));
     let (exit, table) = stage.command(&["leases"]);
     assert!(exit == Exit::Code(0) && table.contains("jetstream") && table.contains("free"), "{table}");
+}
+
+async fn two_workers_are_spread_over_two_instances_and_the_one_that_is_left_runs_both(kind: Kind) {
+    const NAMES: [&str; 2] = ["cleanup", "jetstream"];
+    let stage = Stage::new(kind).await;
+    let stage = stage.with("ATCR__CLEANUP__ENABLED", "true").with("ATCR__CLEANUP__INTERVAL", "200ms");
+    let instances = ["one", "two"].map(|label| stage.start(label));
+    let running = |at: usize| -> Vec<&str> {
+        let runs = |name: &&str| {
+            let state = [("lease", *name), ("state", "running")];
+            instances[at].metric("lease_state", &state) == Some(1.0)
+        };
+        NAMES.into_iter().filter(runs).collect()
+    };
+    // The first may have had both for a moment.
+    eventually_blocking("each runs one", PATIENCE, || match [running(0), running(1)] {
+        each if each.iter().all(|names| names.len() == 1) && each[0] != each[1] => Ok(()),
+        other => Err(other),
+    });
+    let names: Vec<_> =
+        stage.leases().iter().map(|lease| lease["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, NAMES);
+
+    let sweeper = usize::from(running(1) == ["cleanup"]);
+    instances[sweeper].signal(Signal::KILL);
+    let left = 1 - sweeper;
+    eventually_blocking("the one that is left runs both", PATIENCE, || match running(left) {
+        both if both == NAMES => Ok(()),
+        few => Err(few),
+    });
+    stage.place.execute("INSERT INTO lease_event VALUES ('old', 1, 'gone', 1, 'whoever', 'released')").await;
+    eventually("the old event is deleted", PATIENCE, async || {
+        let old = stage.place.lines("SELECT id AS line FROM lease_event WHERE id = 'old'").await;
+        if old.is_empty() { Ok(()) } else { Err(old) }
+    })
+    .await;
+    eventually_blocking("it is counted", PATIENCE, || {
+        let deleted = instances[left].metric("atcr_cleanup_rows_deleted_total", &[("table", "lease_event")]);
+        if deleted == Some(1.0) { Ok(()) } else { Err(deleted) }
+    });
+    let swept_at = instances[left].metric("atcr_cleanup_last_sweep_timestamp_seconds", &[]);
+    assert!(swept_at.is_some_and(|at| at * 1e6 > now_us() as f64 - 60e6), "{swept_at:?}");
+    stage.changes(1, 20);
+    stage.caught_up().await;
 }

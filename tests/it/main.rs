@@ -3,6 +3,7 @@
 
 mod commands;
 mod exits;
+mod guards;
 mod life;
 mod nothing_lost;
 mod operators;

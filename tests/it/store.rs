@@ -2,6 +2,7 @@
 
 mod beacon_postgres;
 mod beacon_sqlite;
+mod cleanup;
 mod crash_postgres;
 mod fence;
 mod fixture;

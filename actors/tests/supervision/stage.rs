@@ -35,13 +35,16 @@ pub struct Faulty {
     pub away: Arc<AtomicBool>,
     pub failing_releases: Arc<AtomicU32>,
     pub slow_release: Duration,
+    /// How long the answer of a renewal is under way.
+    pub slow_renewal: Duration,
     pub log: Log,
 }
 
 impl Faulty {
     pub fn new(inner: &Arc<MemoryStore>, log: &Log) -> Self {
         let (away, failing_releases) = Default::default();
-        Self { inner: inner.clone(), away, failing_releases, slow_release: Duration::ZERO, log: log.clone() }
+        let (slow_release, slow_renewal) = Default::default();
+        Self { inner: inner.clone(), away, failing_releases, slow_release, slow_renewal, log: log.clone() }
     }
 
     fn reach(&self, operation: &str) -> Result<(), StoreError> {
@@ -61,7 +64,12 @@ impl LeaseStore for Faulty {
 
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
         self.reach("renew")?;
-        self.inner.renew(me).await
+        let reply = self.inner.renew(me).await;
+        if !self.slow_renewal.is_zero() {
+            tokio::time::sleep(self.slow_renewal).await;
+            self.log.add("renewed");
+        }
+        reply
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {

@@ -71,6 +71,16 @@ async fn a_renewal_that_fails_now_and_then_loses_nothing() {
     assert_eq!(log.lines(), ["w started"]);
 }
 
+/// A slow success buys nothing: by the time of its answer, what it bought is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_answered_after_the_trust_that_it_buys_starts_no_worker() {
+    let (memory, log) = world();
+    let slow = Faulty { slow_renewal: TIMING.trust_for, ..Faulty::new(&memory, &log) };
+    let _supervision = start(slow, vec![Played::new("w", Conduct::Good, &log)]).await;
+    log.until("renewed", 4).await;
+    assert_eq!(log.count("w started"), 0, "{:?}", log.lines());
+}
+
 /// runlore#250, haproxy-ingress#1210: an election loop that ran once left a permanent zombie standby.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_that_was_declared_dead_stops_registers_anew_and_contends_again() {

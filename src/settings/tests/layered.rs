@@ -80,6 +80,7 @@ fn every_kind_of_value_can_come_from_the_environment() {
         "",
         &[
             ("ATCR__LEASES__ENABLED", "false"),
+            ("ATCR__CLEANUP__ENABLED", "false"),
             ("ATCR__BACKFILL__CONCURRENCY", "3"),
             ("ATCR__BACKFILL__INTERVAL", "0s"),
             ("ATCR__BACKFILL__RELAY_URLS", " https://one.example/ , https://two.example/x/,"),
@@ -91,7 +92,7 @@ fn every_kind_of_value_can_come_from_the_environment() {
         ],
     )
     .unwrap();
-    assert!(!settings.leases.enabled);
+    assert!(!settings.leases.enabled && !settings.cleanup.enabled);
     assert_eq!(settings.backfill.concurrency, 3);
     assert_eq!(settings.backfill.interval, Duration::ZERO);
     let relays: Vec<_> = settings.backfill.relay_urls.iter().map(HttpUrl::as_str).collect();

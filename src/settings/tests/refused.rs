@@ -43,6 +43,10 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
     ("[network]\ntimeout = '3651d'", &["at most 3650d"]),
     ("[network]\ntimeout = '99999999999999999999999999999999999999999d'", &["at most 3650d"]),
     ("[leases]\nttl = '5'", &["leases.ttl = \"5\" (", "such as \"5s\"", "or \"auto\""]),
+    ("[cleanup]\ninterval = '0s'", &["cleanup.interval = \"0s\" (", "longer than 0s"]),
+    ("[leases]\nhistory_for = '0s'", &["leases.history_for = \"0s\" (", "longer than 0s"]),
+    ("[leases]\nhistory_for = '30'", &["leases.history_for = \"30\" (", "with a unit"]),
+    ("[leases]\nhistory_for = 'auto'", &["leases.history_for = \"auto\" (", "with a unit"]),
     // Numbers.
     ("[backfill]\nconcurrency = 0", &["backfill.concurrency = 0 (", "from 1 to 256"]),
     ("[backfill]\nper_host = 257", &["backfill.per_host = 257 (", "from 1 to 256"]),

@@ -74,6 +74,7 @@ impl World {
                 ("ATCR__IDENTITY__PLC_URL", &self.peers.plc_url()),
                 ("ATCR__JETSTREAM__URLS", &self.peers.jetstream_url()),
                 ("ATCR__BACKFILL__ENABLED", "false"),
+                ("ATCR__CLEANUP__ENABLED", "false"),
                 ("ATCR__TELEMETRY__FORMAT", "json"),
                 ("ATCR__TELEMETRY__LEVEL", "info,atcr_workers=debug"),
             ],

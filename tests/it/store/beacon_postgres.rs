@@ -6,6 +6,7 @@ use atcr_workers::store::{Database, OpenError, Options, SqlLeases};
 use leased_actors::lease::{Ask, Claim, Incarnation, LeaseStore, News, Registration, Release, Renewal};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
+use tokio_postgres::NoTls;
 
 use super::fixture::{Fixture, ask, name, registration};
 use crate::support::eventually::eventually;
@@ -51,6 +52,13 @@ impl Instance {
     async fn claim(&self, grace_seconds: u64, beaconless: Option<Incarnation>) -> Option<Claim> {
         let grace = Duration::from_secs(grace_seconds);
         self.leases.claim(&Ask { grace, beaconless, ..ask(self.me()) }).await.unwrap()
+    }
+
+    /// The number of its lock.
+    async fn key(&self, fixture: &Fixture) -> i64 {
+        let select =
+            format!("SELECT beacon_key::TEXT FROM lease_instance WHERE incarnation = '{}'", self.me());
+        fixture.lines(&select).await[0].parse().unwrap()
     }
 
     /// Waits for all of this news, in whatever order.
@@ -148,6 +156,63 @@ async fn a_claimer_that_did_not_declare_the_death_waits_the_whole_grace() {
     fixture.execute("UPDATE lease_instance SET dead_at = 0 WHERE state = 'dead'").await;
     let claim = b.claim(30, None).await.unwrap();
     assert_eq!(claim.wait, Duration::from_secs(30));
+}
+
+/// Those who watch a beacon wait for its lock in share mode, and have it for a moment; other programs take locks, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_only_looks_like_a_beacon_keeps_nobody_alive() {
+    let (fixture, mut a, b) = two().await;
+    let elsewhere = Postgres::shared().fresh_database().await;
+    let here = fixture.options.url.clone();
+    for (what, url, lock) in [
+        ("a shared lock", &here, "SELECT pg_advisory_lock_shared({high}, {low})"),
+        ("a lock by one number", &here, "SELECT pg_advisory_lock({key})"),
+        ("a lock in another database", &elsewhere, "SELECT pg_advisory_lock({high}, {low})"),
+    ] {
+        let key = a.key(&fixture).await;
+        a.lose_session(&fixture).await;
+        let _impostor = locked(url, lock, key).await;
+        assert_eq!(b.leases.bury(b.me()).await.unwrap(), [a.me()], "{what} passes for a beacon");
+        a.again().await;
+    }
+    // Whoever waits for a lock has none.
+    let key = a.key(&fixture).await;
+    a.lose_session(&fixture).await;
+    let _shared = locked(&here, "SELECT pg_advisory_lock_shared({high}, {low})", key).await;
+    let waiting =
+        tokio::spawn(async move { locked(&here, "SELECT pg_advisory_lock({high}, {low})", key).await });
+    eventually("it waits", SOON, async || {
+        let waits =
+            "SELECT mode FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted
+                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let waits = fixture.lines(waits).await;
+        if waits.is_empty() { Err(()) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(b.leases.bury(b.me()).await.unwrap(), [a.me()], "who waits for the lock passes for a beacon");
+    waiting.abort();
+}
+
+/// Behind a pooler a lock may be granted to a backend that is anybody's: it proves nothing about this session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_is_proved_by_its_own_sessions_lock_and_no_other() {
+    let (fixture, a, _b) = two().await;
+    let key = a.key(&fixture).await ^ 1;
+    let _other = locked(&fixture.options.url, "SELECT pg_advisory_lock({high}, {low})", key).await;
+    let moved = format!("UPDATE lease_instance SET beacon_key = {key} WHERE incarnation = '{}'", a.me());
+    fixture.execute(&moved).await;
+    assert!(!a.renew().await, "renewed by another session's lock");
+}
+
+/// A session of some other program that has taken a lock.
+async fn locked(url: &str, lock: &str, key: i64) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (high, low) = (key >> 32, i64::from(key as i32));
+    let lock = lock.replace("{key}", &key.to_string());
+    let lock = lock.replace("{high}", &high.to_string()).replace("{low}", &format!("({low})"));
+    client.batch_execute(&lock).await.unwrap();
+    client
 }
 
 /// oban#847: a notification that nobody hears must cost no more than the poll.

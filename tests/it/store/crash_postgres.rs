@@ -25,6 +25,7 @@ fn start(url: &str) -> Instance {
             ("ATCR__IDENTITY__PLC_URL", &format!("http://{nobody}")),
             ("ATCR__JETSTREAM__URLS", &format!("ws://{nobody}/subscribe")),
             ("ATCR__BACKFILL__ENABLED", "false"),
+            ("ATCR__CLEANUP__ENABLED", "false"),
             ("ATCR__TELEMETRY__FORMAT", "json"),
         ],
     )

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use atcr_workers::store::{Backend, Database, Fencing, Options, Tx, WriteError};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, SqliteConnection};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{Epoch, Incarnation, LeaseStore, Release, Term, TermId, Trust};
 use tokio::sync::oneshot;
@@ -141,6 +143,27 @@ async fn without_leases_only_trust_counts(fixture: Fixture) {
     assert!(matches!(refused, Err(WriteError::Untrusted(_))), "{refused:?}");
     assert_eq!(cursor(&unleased, "v1", "host").await, Some(1));
     assert_eq!(cursor(&unleased, "v1", "other").await, None);
+}
+
+/// SQLite has no row locks: a claim is kept out because a fenced transaction is the one writer from its first statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_else_becomes_the_writer_of_the_file_during_a_fenced_transaction() {
+    let fixture = Fixture::sqlite().await;
+    let (term, options) = (fixture.term().await, fixture.options.clone());
+    let work = async move |tx: &mut Tx| {
+        // Nothing is written yet: only the fence was asked.
+        let refused = raw_writer(&options).unwrap_err();
+        assert!(refused.contains("locked"), "{refused}");
+        tx.save_cursor("v1", "host", 1).await
+    };
+    fixture.database.fenced(&term, work).await.unwrap();
+    raw_writer(&fixture.options).unwrap();
+}
+
+/// Becomes the writer of the file, without waiting for it, and lets go at once.
+fn raw_writer(options: &Options) -> Result<(), String> {
+    let mut connection = SqliteConnection::establish(options.url.strip_prefix("sqlite://").unwrap()).unwrap();
+    connection.batch_execute("BEGIN IMMEDIATE; ROLLBACK").map_err(|error| error.to_string())
 }
 
 /// On SQLite a transaction is the one writer, so that nothing can come between.

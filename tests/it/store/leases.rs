@@ -35,6 +35,7 @@ on_both! {
     nobody_claims_a_paused_lease
     every_acquire_and_its_end_is_in_the_history
     an_epoch_is_at_least_the_databases_clock
+    an_epoch_rises_while_the_databases_clock_is_behind_it
     the_list_tells_the_states_apart
     each_operation_ends_in_time_while_others_block_the_database
 }
@@ -107,6 +108,15 @@ async fn an_epoch_is_at_least_the_databases_clock(fixture: Fixture) {
     fixture.leases.release(&claim.term, Release::Free).await.unwrap();
     fixture.execute("UPDATE lease SET epoch = 9000000000000").await;
     assert_eq!(fixture.acquire().await.term.epoch.0, 9_000_000_000_001);
+}
+
+/// A clock that was set back must not bring an epoch twice.
+async fn an_epoch_rises_while_the_databases_clock_is_behind_it(fixture: Fixture) {
+    let first = fixture.acquire().await.term;
+    fixture.leases.release(&first, Release::Free).await.unwrap();
+    let ahead = first.epoch.0 + 3_600_000;
+    fixture.execute(&format!("UPDATE lease SET epoch = {ahead}")).await;
+    assert_eq!(fixture.acquire().await.term.epoch.0, ahead + 1);
 }
 
 async fn the_list_tells_the_states_apart(fixture: Fixture) {

@@ -185,8 +185,11 @@ fn a_renewal_sent_before_the_claim_was_answered_shows_an_older_world() {
 
 #[test]
 fn a_term_that_the_row_no_longer_names_is_stopped_and_not_released() {
-    for (holder, epoch) in [(None, 7), (Some(Incarnation::new()), 8)] {
+    let others: [fn(&Stage) -> (Option<Incarnation>, i64); 3] =
+        [|_| (None, 7), |_| (Some(Incarnation::new()), 8), |stage| (Some(stage.me), 8)];
+    for other in others {
         let mut stage = Stage::running(Effects::Fenced);
+        let (holder, epoch) = other(&stage);
         let commands = stage.renews(row(holder, epoch));
         assert!(is_stop(commands.last().unwrap(), true), "{commands:?}");
         assert!(
