@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod atproto;
+pub mod backfill;
 pub mod cli;
 pub mod ingest;
 pub mod metrics;
