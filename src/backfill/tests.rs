@@ -1,0 +1,1 @@
+//! The network half against localnet.
