@@ -69,7 +69,9 @@ impl IdentityCache {
             {
                 return at_hand;
             }
-            make_room(&mut entries);
+            if !entries.contains_key(did) {
+                make_room(&mut entries);
+            }
             entries.entry(did.clone()).or_insert_with(|| Entry::new(now)).asking()
         };
         let _turn = asking.lock().await;

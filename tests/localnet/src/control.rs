@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
-use crate::network::{Fault, On};
+use crate::network::{Ending, Fault, Made, On, Rate, Site};
 
 /// What can be asked for. Names on the wire are in kebab-case.
 #[derive(Debug, Deserialize)]
@@ -29,6 +29,16 @@ pub enum Command {
     Sync { did: String },
     Fault { on: On, fault: Fault },
     ClearFaults {},
+    Rate { on: On, rate: Rate },
+    ClearRates {},
+    Ending { site: Site, ending: Ending },
+    PutUnseen { did: String, collection: String, rkey: String, record: Value },
+    DeleteUnseen { did: String, collection: String, rkey: String },
+    Move { did: String, pds: usize },
+    Tombstone { did: String },
+    Throttle { did: String, on: bool },
+    Crawl {},
+    MakeAccounts { accounts: usize, records: usize },
     Cut { jetstream: Option<usize> },
     Mode { jetstream: Option<usize>, mode: Mode },
     Door { jetstream: Option<usize>, door: Door, times: usize },
@@ -64,7 +74,7 @@ impl Control {
     pub async fn start(net: Arc<Net>, port: u16) -> io::Result<Self> {
         let serve = move |stream| {
             let net = Arc::clone(&net);
-            http::serve(stream, move |request| respond(&net, request))
+            http::serve(stream, move |request| (respond(&net, request), ()))
         };
         Ok(Self { listener: Listener::start(port, serve).await? })
     }
@@ -91,6 +101,8 @@ fn stats(net: &Net) -> Value {
     json!({
         "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
+        "most_at_once": net.most_at_once(&On::any()),
+        "too_early": net.too_early(Duration::ZERO),
     })
 }
 
@@ -130,6 +142,36 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::Sync { did } => net.sync_event(&did),
         Command::Fault { on, fault } => net.set_fault(on, fault),
         Command::ClearFaults {} => net.clear_faults(),
+        Command::Rate { on, rate } => net.set_rate(on, rate),
+        Command::ClearRates {} => net.clear_rates(),
+        Command::Ending { site, ending } => net.set_ending(site, ending),
+        Command::PutUnseen { did, collection, rkey, record } => {
+            known(&did)?;
+            result = json!(net.put_unseen(&did, &collection, &rkey, record));
+        }
+        Command::DeleteUnseen { did, collection, rkey } => {
+            known(&did)?;
+            result = json!({ "rev": net.delete_unseen(&did, &collection, &rkey) });
+        }
+        Command::Move { did, pds } => {
+            known(&did)?;
+            if pds >= net.pds_count() {
+                return Err(format!("there is no PDS {pds}"));
+            }
+            net.move_account(&did, pds);
+        }
+        Command::Tombstone { did } => {
+            known(&did)?;
+            net.tombstone(&did);
+        }
+        Command::Throttle { did, on } => {
+            known(&did)?;
+            net.throttle(&did, on);
+        }
+        Command::Crawl {} => net.crawl(),
+        Command::MakeAccounts { accounts, records } => {
+            result = json!({ "made": net.add_made_accounts(accounts, Made::records(records)).len() });
+        }
         Command::Cut { jetstream } => of(jetstream)?.cut(),
         Command::Mode { jetstream, mode } => of(jetstream)?.set_mode(mode),
         Command::Door { jetstream, door, times } => of(jetstream)?.set_door(door, times),

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Known;
+use crate::atproto::handle::Handle;
 use crate::atproto::identity::{HandleCheck, Identity, IdentityError};
 
 /// An answer is given without asking for so long. Identity events make most of them shorter; at double, a missed one
@@ -25,6 +26,8 @@ const ABSENT_FOR: Duration = Duration::from_secs(300);
 pub(super) struct Entry {
     answer: Option<(Arc<Identity>, Instant)>,
     failure: Option<IdentityError>,
+    /// The last handle that was proven, and when.
+    proven: Option<(Handle, Instant)>,
     /// Until then nobody asks.
     settled_until: Instant,
     used_at: Instant,
@@ -38,6 +41,7 @@ impl Entry {
         Self {
             answer: None,
             failure: None,
+            proven: None,
             settled_until: now,
             used_at: now,
             edition: 0,
@@ -63,7 +67,7 @@ impl Entry {
             Ok(identity) => {
                 let settled_for =
                     if matches!(identity.handle, HandleCheck::Valid(_)) { FRESH_FOR } else { UNPROVEN_FOR };
-                let identity = self.with_known_handle(identity, now);
+                let identity = self.with_proven_handle(identity, now);
                 (self.answer, self.failure) = (Some((Arc::new(identity), now)), None);
                 settled_for
             }
@@ -72,7 +76,7 @@ impl Entry {
                 TROUBLE_FOR
             }
             Err(error) => {
-                (self.answer, self.failure) = (None, Some(error));
+                (self.answer, self.failure, self.proven) = (None, Some(error), None);
                 ABSENT_FOR
             }
         };
@@ -111,13 +115,17 @@ impl Entry {
         }
     }
 
-    /// A handle that could not be checked now is the one that was proven before, if the account still lives at the same place.
-    fn with_known_handle(&self, mut identity: Identity, now: Instant) -> Identity {
-        if let (HandleCheck::Unknown(_), Some((before, at))) = (&identity.handle, &self.answer)
-            && let HandleCheck::Valid(_) = before.handle
-            && now.saturating_duration_since(*at) <= USABLE_FOR
-        {
-            identity.handle = before.handle.clone();
+    /// A handle that could not be checked now is the one that was proven not too long ago.
+    fn with_proven_handle(&mut self, mut identity: Identity, now: Instant) -> Identity {
+        match (&identity.handle, &self.proven) {
+            (HandleCheck::Valid(handle), _) => self.proven = Some((handle.clone(), now)),
+            (HandleCheck::Invalid, _) => self.proven = None,
+            (HandleCheck::Unknown(_), Some((handle, at)))
+                if now.saturating_duration_since(*at) <= USABLE_FOR =>
+            {
+                identity.handle = HandleCheck::Valid(handle.clone());
+            }
+            (HandleCheck::Unknown(_), _) => {}
         }
         identity
     }

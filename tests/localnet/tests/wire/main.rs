@@ -7,4 +7,6 @@ mod faults;
 mod jetstream;
 mod network;
 mod program;
+mod rates;
+mod relay;
 mod seeded;
