@@ -5,7 +5,7 @@ mod beacon_sqlite;
 mod cleanup;
 mod crash_postgres;
 mod fence;
-mod fixture;
+pub(crate) mod fixture;
 mod history;
 mod identity;
 mod index;
@@ -13,7 +13,7 @@ mod leases;
 mod migrations;
 mod opening;
 mod plans;
-mod samples;
+pub(crate) mod samples;
 mod stats;
 
 /// One test per claim and database. A claim is an `async fn(Fixture)`.
@@ -40,4 +40,4 @@ macro_rules! on_both {
         }
     };
 }
-use on_both;
+pub(crate) use on_both;
