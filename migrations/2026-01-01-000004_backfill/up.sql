@@ -2,6 +2,7 @@
 -- database's clock.
 
 -- One row per run. A run belongs to nobody: whoever has the lease goes on with it, until it is a day old.
+-- records: read; changed: not what was known; missed: of those, what the stream should have brought.
 CREATE TABLE backfill_run (
     id         BIGINT  NOT NULL PRIMARY KEY,
     reason     TEXT    NOT NULL,
@@ -11,6 +12,7 @@ CREATE TABLE backfill_run (
     given_up   BOOLEAN NOT NULL DEFAULT FALSE,
     records    BIGINT  NOT NULL DEFAULT 0,
     changed    BIGINT  NOT NULL DEFAULT 0,
+    missed     BIGINT  NOT NULL DEFAULT 0,
     requests   BIGINT  NOT NULL DEFAULT 0
 );
 

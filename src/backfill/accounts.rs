@@ -8,7 +8,7 @@ use super::merge::{Done, Reading};
 use super::{Desk, meters};
 use crate::atproto::{Did, Micros};
 use crate::store::WriteError;
-use crate::store::backfill::{DueRepo, Gone, RepoState};
+use crate::store::backfill::{DueRepo, Gone, RepoState, RunTotals};
 
 /// The time between the two. At half, a PDS that is restored from a backup may lose accounts here; at double, a deleted
 /// account's name is served for longer by those who do not hide it.
@@ -22,7 +22,9 @@ pub(super) async fn missing(reading: &Reading, why: &'static str) -> Result<Opti
     let repo = &reading.repo;
     if !repo.is_known {
         // Nothing of it is here: relays list what is long gone (indigo#1276).
-        return Ok(Some(Done { requests: 1, ..Done::new(RepoState::Gone) }));
+        let mut done = Done::new(RepoState::Gone);
+        done.totals.requests = 1;
+        return Ok(Some(done));
     }
     let mut done = match reading.desk.fetcher.status(&repo.did).await {
         Ok(RepoStatus::Deleted) => match repo.gone_for {
@@ -50,7 +52,7 @@ pub(super) async fn missing(reading: &Reading, why: &'static str) -> Result<Opti
             reading.failed(&format!("{why}; its PDS did not confirm that: {error}"), again)
         }
     };
-    done.requests += 2;
+    done.totals.requests += 2;
     Ok(Some(done))
 }
 
@@ -78,7 +80,7 @@ async fn delete(reading: &Reading) -> Result<(), WriteError> {
             tx.backfill_done(wish).await?;
         }
         tx.delete_account(&did).await?;
-        tx.add_to_run(run, 0, 0, 2).await
+        tx.add_to_run(run, &RunTotals { requests: 2, ..RunTotals::default() }).await
     };
     database.fenced(term, work).await?;
     meters::account_deleted();

@@ -9,7 +9,7 @@ use super::fetch::{FetchError, Fetched, Listing};
 use super::{Desk, FAILURES_MAX, accounts, meters, plain, wait_after};
 use crate::atproto::identity::Identity;
 use crate::atproto::{Collection, Did, Micros, Rev};
-use crate::store::backfill::{DueRepo, Gone, ListedPart, RepoOutcome, RepoState};
+use crate::store::backfill::{DueRepo, Gone, ListedPart, RepoOutcome, RepoState, RunTotals};
 use crate::store::{BackfillRequest, IdentityDue, IdentityFound, MERGE_ROWS_MAX, WriteError};
 
 /// Attempts that a host's pause may cost a repository within a run. With it, a host that lets three thousand requests
@@ -23,9 +23,7 @@ pub(super) struct Done {
     pub(super) standing: Option<(bool, Option<String>)>,
     pub(super) identity: Option<Identity>,
     pub(super) identity_due: Option<IdentityDue>,
-    pub(super) records: usize,
-    pub(super) changed: usize,
-    pub(super) requests: u32,
+    pub(super) totals: RunTotals,
 }
 
 impl Done {
@@ -40,8 +38,8 @@ impl Done {
             next_in: None,
             gone: Gone::AsBefore,
         };
-        let (records, changed, requests) = (0, 0, 0);
-        Self { outcome, standing: None, identity: None, identity_due: None, records, changed, requests }
+        let totals = RunTotals::default();
+        Self { outcome, standing: None, identity: None, identity_due: None, totals }
     }
 }
 
@@ -104,7 +102,7 @@ impl Reading {
         done.standing = Some((true, None));
         done.identity = Some(identity);
         done.outcome.gone = Gone::Not;
-        done.requests += 1;
+        done.totals.requests += 1;
         done
     }
 
@@ -114,7 +112,7 @@ impl Reading {
             None => Done::new(RepoState::Read),
             Some(error) => self.not_read(error),
         };
-        done.records = records.len();
+        done.totals.records = records.len() as u64;
         let is_missed = self.is_missed(rev).await?;
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(MERGE_ROWS_MAX));
@@ -139,7 +137,8 @@ impl Reading {
             done.outcome.rev = Some(Some(rev));
             done.outcome.is_listed = true;
         }
-        done.requests = requests.saturating_sub(1);
+        // One of them is counted as the answer of somebody who is there.
+        done.totals.requests = requests.saturating_sub(1).into();
         Ok(self.served(done, identity))
     }
 
@@ -162,9 +161,10 @@ impl Reading {
     }
 
     fn count(&self, done: &mut Done, collection: Collection, count: usize, is_missed: bool) {
-        done.changed += count;
+        done.totals.changed += count as u64;
         meters::changed(collection, count);
         if is_missed && count > 0 {
+            done.totals.missed += count as u64;
             meters::missed(collection, count);
             self.desk.missed.note(&self.repo.did, collection, count);
         }
@@ -217,7 +217,7 @@ impl Reading {
         let (run, did, at, wish) = (self.run, self.repo.did.clone(), self.began, self.wish.clone());
         let due = done.identity_due.clone().or_else(|| self.repo.identity_due.clone());
         let found = done.identity.clone().map(IdentityFound::from);
-        meters::asked(done.requests);
+        meters::asked(done.totals.requests);
         let work = async move |tx: &mut crate::store::Tx| {
             if let Some((active, status)) = &done.standing {
                 tx.set_standing(&did, *active, status.as_deref(), at).await?;
@@ -229,7 +229,7 @@ impl Reading {
             if let Some(wish) = &wish {
                 tx.backfill_done(wish).await?;
             }
-            tx.add_to_run(run, done.records, done.changed, done.requests).await
+            tx.add_to_run(run, &done.totals).await
         };
         self.desk.database.fenced(&self.desk.term, work).await
     }

@@ -66,8 +66,8 @@ pub(super) fn over_limit(count: usize) {
     counter!(OVER_LIMIT).increment(count as u64);
 }
 
-pub(super) fn asked(requests: u32) {
-    counter!(REQUESTS).increment(requests.into());
+pub(super) fn asked(requests: u64) {
+    counter!(REQUESTS).increment(requests);
 }
 
 pub(super) fn failed(kind: &'static str) {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::meters;
 use crate::atproto::{Collection, Did};
-use crate::store::backfill::RunReport;
+use crate::store::backfill::{RunReport, RunTotals};
 
 /// At half, a person who watches the log sees no more of it; at double, less than a person waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ pub(super) fn tell(told: &mut Told, report: &RunReport, missed: &Missed, is_end:
     meters::progress(report, is_end);
     let done = report.found - report.waiting;
     let (found, failed, lists) = (report.found, report.failed, report.lists);
-    let (records, changed, requests) = (report.records, report.changed, report.requests);
+    let RunTotals { records, changed, missed: _, requests } = report.totals;
     let seconds = told.began.elapsed().as_secs();
     if !is_end {
         tracing::debug!(run = report.id, done, found, failed, lists, records, changed, requests, seconds, "backfill");

@@ -39,10 +39,9 @@ Examples:
 
 /// What is to be read again. Every record of it is written anew, whatever the index knows.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["did", "all"])]
 pub struct Arguments {
     /// These repositories.
-    #[arg(long, value_name = "DID", num_args = 1..)]
+    #[arg(long, value_name = "DID", num_args = 1.., required_unless_present = "all", conflicts_with = "all")]
     did: Vec<Did>,
     /// Every repository that relays list and the index knows.
     #[arg(long)]
@@ -167,7 +166,8 @@ impl Wait {
     async fn outcome(self, run: Option<RunReport>) -> Result<Exit, Refusal> {
         let (mut lines, mut exit) = (Vec::new(), Exit::Stopped);
         if let Some(run) = run {
-            let RunReport { found, failed, records, changed, .. } = run;
+            let RunReport { found, failed, totals, .. } = run;
+            let (records, changed) = (totals.records, totals.changed);
             lines.push(format!("{found} repositories read, {records} records, of which {changed} had changed"));
             if failed > 0 {
                 lines.push(format!("{failed} of the repositories could not be read; they are tried again"));

@@ -79,7 +79,7 @@ fn progress(run: &RunReport, done: u64, within: Duration) -> String {
         _ if done == 0 => "time left unknown".to_owned(),
         waiting => format!("{} left", short(Duration::from_secs_f64(waiting as f64 / rate))),
     };
-    format!("{bar} {ready} of {found} repositories, {} records, {rate:.1}/s, {left}", run.records)
+    format!("{bar} {ready} of {found} repositories, {} records, {rate:.1}/s, {left}", run.totals.records)
 }
 
 fn short(time: Duration) -> String {
@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_line_tells_done_of_known_rate_and_time_left() {
-        let mut run = RunReport { found: 400, waiting: 300, records: 3_100, ..RunReport::default() };
+        let mut run = RunReport { found: 400, waiting: 300, ..RunReport::default() };
+        run.totals.records = 3_100;
         let at = |run: &RunReport| progress(run, 60, Duration::from_secs(5));
         let expected = "[#####---------------] 100 of 400 repositories, 3100 records, 12.0/s, 25 s left";
         assert_eq!(at(&run), expected);

@@ -7,14 +7,15 @@ use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 
 use super::chunked;
 use super::leases::micros;
+use crate::store::backfill::RunTotals;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
 /// Id, reason, forced, its start in microseconds, how many have passed since, whether it has ended.
 pub(in crate::store) type RunRow = (i64, String, bool, i64, i64, bool);
 
-/// Id, start and end in microseconds, records, changed, requests.
-pub(in crate::store) type ReportRow = (i64, i64, Option<i64>, i64, i64, i64);
+/// Id, end in microseconds, records, changed, missed, requests.
+pub(in crate::store) type ReportRow = (i64, Option<i64>, i64, i64, i64, i64);
 
 /// Run, source, collection, cursor, failures.
 pub(in crate::store) type ListRow = (i64, String, String, Option<String>, i64);
@@ -31,9 +32,9 @@ pub(in crate::store) async fn latest(session: &mut Session) -> QueryResult<Optio
 /// The latest run, for people.
 pub(in crate::store) async fn report(session: &mut Session) -> QueryResult<Option<ReportRow>> {
     let select = Statement::new(
-        "SELECT id, started_at, ended_at, records, changed, requests FROM backfill_run ORDER BY id DESC LIMIT 1",
+        "SELECT id, ended_at, records, changed, missed, requests FROM backfill_run ORDER BY id DESC LIMIT 1",
     );
-    session.first::<(BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt), ReportRow>(select).await
+    session.first::<(BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, BigInt), ReportRow>(select).await
 }
 
 /// Begins the run `id`, and gives up those before it that have not ended.
@@ -63,15 +64,16 @@ pub(in crate::store) async fn end(session: &mut Session, id: i64) -> QueryResult
 pub(in crate::store) async fn add(
     session: &mut Session,
     id: i64,
-    records: i64,
-    changed: i64,
-    requests: i64,
+    more: &RunTotals,
 ) -> QueryResult<()> {
     let update = Statement::new(
-        "UPDATE backfill_run SET records = records + ?, changed = changed + ?, requests = requests + ?
+        "UPDATE backfill_run SET records = records + ?, changed = changed + ?, missed = missed + ?,
+             requests = requests + ?
          WHERE id = ? AND ended_at IS NULL",
     );
-    session.execute(update.bind(records).bind(changed).bind(requests).bind(id)).await?;
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let update = update.bind(count(more.records)).bind(count(more.changed)).bind(count(more.missed));
+    session.execute(update.bind(count(more.requests)).bind(id)).await?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{HandleFound, IdentityFound, Tx};
 use crate::atproto::{Collection, Did, Micros, Rev};
-use crate::store::backfill::{DueList, ListName, ListedPart, Merged, RepoOutcome, RunPlan};
+use crate::store::backfill::{DueList, ListName, ListedPart, Merged, RepoOutcome, RunPlan, RunTotals};
 use crate::store::{IdentityDue, WriteError, apply, merge, queries};
 
 /// Records of a deleted account that one transaction forgets.
@@ -120,16 +120,8 @@ impl Tx {
     }
 
     /// Adds to what a run has done.
-    pub async fn add_to_run(
-        &mut self,
-        run: i64,
-        records: usize,
-        changed: usize,
-        requests: u32,
-    ) -> Result<(), WriteError> {
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let (records, changed) = (count(records), count(changed));
-        Ok(queries::backfill_runs::add(&mut self.session, run, records, changed, requests.into()).await?)
+    pub async fn add_to_run(&mut self, run: i64, more: &RunTotals) -> Result<(), WriteError> {
+        Ok(queries::backfill_runs::add(&mut self.session, run, more).await?)
     }
 
     /// Makes the index forget some of the records of an account that is deleted, with all that follows from them, sums
