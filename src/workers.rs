@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use leased_actors::worker::Worker;
 
-use crate::atproto::{Collection, Did};
 use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
 use crate::atproto::identity::{Dns, Resolver};
+use crate::atproto::{Collection, Did};
 use crate::backfill::ask::Asker;
 use crate::backfill::enumerate::Relays;
 use crate::backfill::fetch::Fetcher;

@@ -65,7 +65,12 @@ impl Reading {
                 Turn::Next => self.found(&page.dids, walk.cursor()).await?,
                 Turn::End => return self.found(&page.dids, None).await,
                 Turn::Unclear | Turn::TooLong => {
-                    tracing::warn!(relay = relays.url(at), collection = collection.nsid(), ?turn, "the relay's list was not read to its end");
+                    tracing::warn!(
+                        relay = relays.url(at),
+                        collection = collection.nsid(),
+                        ?turn,
+                        "the relay's list was not read to its end"
+                    );
                     meters::failed("relay_list");
                     return self.found(&page.dids, None).await;
                 }
@@ -86,7 +91,8 @@ impl Reading {
     async fn failed(&self, error: &AskError) -> Result<(), WriteError> {
         let failures = self.list.failures;
         let is_temporary = error.is_temporary();
-        let named = error.retry_at().map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+        let named =
+            error.retry_at().map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
         let wait = named.clamp(wait_after(failures), wait_after(u32::MAX));
         let wait = (is_temporary && failures + 1 < FAILURES_MAX).then_some(wait);
         meters::failed("relay");

@@ -62,7 +62,18 @@ pub(super) fn tell(told: &mut Told, report: &RunReport, missed: &Missed, is_end:
     let RunTotals { records, changed, missed: _, requests } = report.totals;
     let seconds = told.began.elapsed().as_secs();
     if !is_end {
-        tracing::debug!(run = report.id, done, found, failed, lists, records, changed, requests, seconds, "backfill");
+        tracing::debug!(
+            run = report.id,
+            done,
+            found,
+            failed,
+            lists,
+            records,
+            changed,
+            requests,
+            seconds,
+            "backfill"
+        );
         return;
     }
     tracing::info!(

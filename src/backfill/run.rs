@@ -140,7 +140,12 @@ impl<'a> Round<'a> {
     /// At the start what is unfinished goes on; otherwise a run begins at the start, at its time, or for a wish.
     async fn begin_if_due(&mut self) -> Result<(), Halt> {
         if let Some(current) = &self.run
-            && self.desk.database.backfill_run().await?.is_some_and(|run| run.id == current.run.id && !run.is_over)
+            && self
+                .desk
+                .database
+                .backfill_run()
+                .await?
+                .is_some_and(|run| run.id == current.run.id && !run.is_over)
         {
             return Ok(());
         }
@@ -174,7 +179,9 @@ impl<'a> Round<'a> {
         let relays = &self.desk.relays;
         let of_relay = |at: usize| {
             let url = relays.url(at).to_owned();
-            Collection::ALL.into_iter().map(move |collection| ListName::Relay { url: url.clone(), collection })
+            Collection::ALL
+                .into_iter()
+                .map(move |collection| ListName::Relay { url: url.clone(), collection })
         };
         let lists = [ListName::Users, ListName::Holds].into_iter();
         let plan = RunPlan {
@@ -187,7 +194,8 @@ impl<'a> Round<'a> {
         self.desk.database.fenced(&self.desk.term, async move |tx| tx.begin_run(&begun).await).await?;
         let Some(run) = self.desk.database.backfill_run().await? else { return Ok(()) };
         tracing::info!(run = run.id, reason = run.reason, forced = run.forced, "backfill begins");
-        (self.run, self.next, self.is_begun) = (Some(Current { run, wish, told: Told::default() }), None, true);
+        (self.run, self.next, self.is_begun) =
+            (Some(Current { run, wish, told: Told::default() }), None, true);
         // What was read ahead belongs to the run before.
         self.queue.clear();
         Ok(())
@@ -223,7 +231,8 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         let Some(list) = self.desk.database.due_list().await? else { return Ok(()) };
-        let forced = self.run.as_ref().is_some_and(|current| current.run.forced && current.run.id == list.run);
+        let forced =
+            self.run.as_ref().is_some_and(|current| current.run.forced && current.run.id == list.run);
         let task = self.tasks.spawn(lists::read(self.desk.clone(), list, forced));
         self.under_way.insert(task.id(), None);
         Ok(())
@@ -292,7 +301,8 @@ impl<'a> Round<'a> {
     async fn end_if_done(&mut self) -> Result<(), Halt> {
         let Some(current) = &self.run else { return Ok(()) };
         let id = current.run.id;
-        if !self.under_way.is_empty() || !self.queue.is_empty() || !self.desk.database.is_run_done(id).await? {
+        if !self.under_way.is_empty() || !self.queue.is_empty() || !self.desk.database.is_run_done(id).await?
+        {
             return Ok(());
         }
         let wish = current.wish.clone();

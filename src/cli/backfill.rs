@@ -137,7 +137,9 @@ impl Wait {
                     Some(leases) => nobody(leases).await?.unwrap_or("the worker does not get on"),
                     None => "no instance runs the backfill",
                 };
-                return Err(Refusal::failed(format!("nothing happened in {patience:?} ({why}); the wish stands")));
+                return Err(Refusal::failed(format!(
+                    "nothing happened in {patience:?} ({why}); the wish stands"
+                )));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -168,7 +170,9 @@ impl Wait {
         if let Some(run) = run {
             let RunReport { found, failed, totals, .. } = run;
             let (records, changed) = (totals.records, totals.changed);
-            lines.push(format!("{found} repositories read, {records} records, of which {changed} had changed"));
+            lines.push(format!(
+                "{found} repositories read, {records} records, of which {changed} had changed"
+            ));
             if failed > 0 {
                 lines.push(format!("{failed} of the repositories could not be read; they are tried again"));
             }

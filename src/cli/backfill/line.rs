@@ -104,7 +104,10 @@ mod tests {
         run.lists = 3;
         assert!(at(&run).ends_with("relays still list more"));
         let nothing = progress(&RunReport::default(), 0, Duration::ZERO);
-        assert_eq!(nothing, "[--------------------] 0 of 0 repositories, 0 records, 0.0/s, time left unknown");
+        assert_eq!(
+            nothing,
+            "[--------------------] 0 of 0 repositories, 0 records, 0.0/s, time left unknown"
+        );
         assert_eq!([short(Duration::from_secs(150)), short(Duration::from_secs(9_000))], ["3 min", "2.5 h"]);
     }
 }

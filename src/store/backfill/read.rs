@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{BY_OPERATOR, BackfillRun, DueList, DueRepo, ListName, RepoReport, RepoState, RunReport, RunTotals};
+use super::{
+    BY_OPERATOR, BackfillRun, DueList, DueRepo, ListName, RepoReport, RepoState, RunReport, RunTotals,
+};
 use crate::atproto::{Did, Micros, Rev};
 use crate::store::queries::{backfill_repos, backfill_requests, backfill_runs};
 use crate::store::session::Session;
@@ -33,7 +35,8 @@ impl Database {
             return Ok(None);
         };
         let states = backfill_repos::count(session, id).await?;
-        let of = |state: RepoState| states.iter().filter(|(name, _)| name == state.name()).map(|(_, n)| *n).sum();
+        let of =
+            |state: RepoState| states.iter().filter(|(name, _)| name == state.name()).map(|(_, n)| *n).sum();
         let count = |n: i64| u64::try_from(n).unwrap_or(0);
         Ok(Some(RunReport {
             id,
@@ -80,7 +83,8 @@ impl Database {
     /// Whether the run has nothing left that has not been tried once.
     pub async fn is_run_done(&self, run: i64) -> Result<bool, ReadError> {
         let session = &mut self.session().await?;
-        Ok(backfill_runs::waiting_lists(session).await? == 0 && !backfill_repos::is_waiting(session, run).await?)
+        Ok(backfill_runs::waiting_lists(session).await? == 0
+            && !backfill_repos::is_waiting(session, run).await?)
     }
 
     /// At most `limit` repositories that the index itself names, beyond `cursor`. Relays' lists are not here.
@@ -125,7 +129,9 @@ fn due_repo(row: backfill_repos::DueRow) -> Result<DueRepo, ReadError> {
     let (did, run, rev, forced, listed, failures, gone, is_known, identity_due_at) = row;
     let did = stored_did(&did)?;
     let rev = match rev {
-        Some(text) => Some(Rev::parse(&text).map_err(|e| ReadError(format!("a stored revision {text:?}: {e}")))?),
+        Some(text) => {
+            Some(Rev::parse(&text).map_err(|e| ReadError(format!("a stored revision {text:?}: {e}")))?)
+        }
         None => None,
     };
     Ok(DueRepo {

@@ -58,8 +58,7 @@ pub(in crate::store) async fn count(session: &mut Session, run: i64) -> QueryRes
 
 /// Whether any repository of the run still waits for its turn.
 pub(in crate::store) async fn is_waiting(session: &mut Session, run: i64) -> QueryResult<bool> {
-    let select =
-        Statement::new("SELECT did FROM backfill_repo WHERE run = ? AND state = 'waiting' LIMIT 1");
+    let select = Statement::new("SELECT did FROM backfill_repo WHERE run = ? AND state = 'waiting' LIMIT 1");
     Ok(session.first::<Text, String>(select.bind(run)).await?.is_some())
 }
 

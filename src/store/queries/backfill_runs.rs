@@ -46,8 +46,9 @@ pub(in crate::store) async fn begin(
 ) -> QueryResult<()> {
     let give_up = "UPDATE backfill_run SET ended_at = {now_us}, given_up = TRUE WHERE ended_at IS NULL";
     session.execute(Statement::new(give_up)).await?;
-    let insert =
-        Statement::new("INSERT INTO backfill_run (id, reason, forced, started_at) VALUES (?, ?, ?, {now_us})");
+    let insert = Statement::new(
+        "INSERT INTO backfill_run (id, reason, forced, started_at) VALUES (?, ?, ?, {now_us})",
+    );
     session.execute(insert.bind(id).bind(reason).bind(forced)).await?;
     Ok(())
 }
@@ -61,11 +62,7 @@ pub(in crate::store) async fn end(session: &mut Session, id: i64) -> QueryResult
 }
 
 /// Adds to what a run has done, while it lasts.
-pub(in crate::store) async fn add(
-    session: &mut Session,
-    id: i64,
-    more: &RunTotals,
-) -> QueryResult<()> {
+pub(in crate::store) async fn add(session: &mut Session, id: i64, more: &RunTotals) -> QueryResult<()> {
     let update = Statement::new(
         "UPDATE backfill_run SET records = records + ?, changed = changed + ?, missed = missed + ?,
              requests = requests + ?

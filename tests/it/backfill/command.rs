@@ -20,10 +20,15 @@ async fn a_repository_is_read_again_when_it_is_asked_for(kind: Kind) {
     let _instance = stage.start("one");
     let (user, tag) = (stage.seeded.users[0].clone(), "io.atcr.tag");
     stage.says_what_the_source_says().await;
-    stage.net.put_unseen(&user, tag, "unseen", serde_json::json!({
-        "$type": tag, "repository": "app", "tag": "unseen", "createdAt": "2026-09-01T12:00:00Z",
-        "manifest": format!("at://{user}/io.atcr.manifest/{}", "ab".repeat(32)),
-    }));
+    stage.net.put_unseen(
+        &user,
+        tag,
+        "unseen",
+        serde_json::json!({
+            "$type": tag, "repository": "app", "tag": "unseen", "createdAt": "2026-09-01T12:00:00Z",
+            "manifest": format!("at://{user}/io.atcr.manifest/{}", "ab".repeat(32)),
+        }),
+    );
     let (exit, said) = stage.command(&["backfill", "--did", &user]);
     assert_eq!(exit, Exit::Code(0), "{said}");
     assert!(said.contains(&format!("{user} read")), "{said}");
@@ -68,7 +73,9 @@ async fn without_an_instance_the_wish_stands_and_that_is_said(kind: Kind) {
     let (exit, said) = stage.command(&["backfill", "--all", "--no-wait"]);
     assert_eq!(exit, Exit::Code(0), "{said}");
     assert!(said.contains("asked for") && said.contains("no instance is up"), "{said}");
-    for nonsense in [&["backfill"][..], &["backfill", "--all", "--did", &user], &["backfill", "--did", "alice"]] {
+    for nonsense in
+        [&["backfill"][..], &["backfill", "--all", "--did", &user], &["backfill", "--did", "alice"]]
+    {
         assert_eq!(stage.command(nonsense).0, Exit::Code(78));
     }
     let asked = async || stage.place.lines("SELECT did AS line FROM backfill_request ORDER BY did").await;

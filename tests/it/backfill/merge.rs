@@ -50,7 +50,8 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             steps.sort_unstable();
             steps
         });
-        let (late, lost) = (prop::collection::vec(0..4_usize, RECORDS), prop::collection::vec(any::<bool>(), n));
+        let (late, lost) =
+            (prop::collection::vec(0..4_usize, RECORDS), prop::collection::vec(any::<bool>(), n));
         (Just(history), 0..=n, late, lost, merged_after, any::<bool>(), 0..=n).prop_map(
             |(history, listed_at, listed_late, lost, merged_after, forced, replayed_from)| Scenario {
                 history,
@@ -225,7 +226,8 @@ async fn a_listing_larger_than_a_transaction_is_merged_in_parts(fixture: Fixture
     let (term, me) = (fixture.term().await, "did:plc:me");
     let count = MERGE_ROWS_MAX + 1;
     let tags = |n: u32| -> Vec<Change> {
-        let of = |i| change(me, &format!("t{i}"), n, Collection::Tag, State::Present(Box::new(tag("a", "b", 1))));
+        let of =
+            |i| change(me, &format!("t{i}"), n, Collection::Tag, State::Present(Box::new(tag("a", "b", 1))));
         (0..count).map(of).collect()
     };
     for part in tags(1).chunks(MERGE_ROWS_MAX) {
@@ -281,7 +283,9 @@ async fn a_deleted_account_takes_everything_with_it_sums_included(fixture: Fixtu
     assert_eq!(sums().await, ["did:plc:owner app 7"]);
     delete(&fixture, &term, owner).await;
     assert_eq!(sums().await, Vec::<String>::new());
-    for table in ["records", "manifests", "layers", "manifest_references", "manifest_annotations", "tags", "users"] {
+    for table in
+        ["records", "manifests", "layers", "manifest_references", "manifest_annotations", "tags", "users"]
+    {
         let column = if table == "users" { "did" } else { "DISTINCT did" };
         let left = fixture.lines(&format!("SELECT {column} AS line FROM {table}")).await;
         let expected: &[&str] = if ["records", "users"].contains(&table) { &[other] } else { &[] };

@@ -108,7 +108,7 @@ impl Stage {
     }
 
     pub(super) async fn runs_ended(&self) -> usize {
-        self.lines("SELECT reason AS line FROM backfill_run WHERE ended_at IS NOT NULL").await.len()
+        self.lines("SELECT reason AS line FROM backfill_run WHERE ended_at > 0 AND NOT given_up").await.len()
     }
 
     pub(super) async fn lines(&self, query: &str) -> Vec<String> {
