@@ -35,12 +35,15 @@ async fn eight_answers_of_fifty_megabytes_at_once_are_not_held() {
     // They wait for each other, and meet it with their first pages; then smaller ones are asked for.
     stage.net.set_fault(On::any().path(LATEST), Fault::Late(500));
     stage.net.set_fault(On::any().path(LIST).times(8), Fault::Overlong(50 * MIB));
-    let (listings, grown) = grown(join_all(dids.iter().map(|did| stage.listing(did)))).await;
+    let (fetched, grown) = grown(join_all(dids.iter().map(|did| stage.fetcher.fetch(did, None)))).await;
+    // Eight bodies of 4 MiB, their buffers' spare room and the network's own are some 100; whole answers were 400.
+    assert!(grown < 200 * MIB, "{} MiB", grown / MIB);
+    let listing =
+        |fetched| if let Ok(Fetched::Listed(listing)) = fetched { listing } else { panic!("{fetched:?}") };
+    let listings: Vec<Listing> = fetched.into_iter().map(listing).collect();
     assert!(listings.iter().all(|listing| listing.shortfall.is_none() && listing.records.len() == 1));
     // Each: the revision, nine collections, and the end of one. The eight were asked for again.
     assert_eq!(listings.iter().map(|listing| listing.requests).sum::<u32>(), 8 * (1 + 9 + 1) + 8);
-    // Eight bodies of 4 MiB, their buffers' spare room and the network's own are some 100; whole answers were 400.
-    assert!(grown < 200 * MIB, "{} MiB", grown / MIB);
 }
 
 #[tokio::test]
