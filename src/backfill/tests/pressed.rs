@@ -38,6 +38,7 @@ async fn a_host_that_tells_what_is_left_never_has_to_refuse() {
     let dids: Vec<Did> = (0..8).map(|i| stage.account(&format!("a{i}"), 0, 1)).collect();
     let rate = Rate { requests: 60, window_ms: 1_000, told: Told::Headers };
     stage.net.set_rate(On::site(Site::Pds(0)), rate);
+    stage.net.set_fault(On::site(Site::Pds(0)), Fault::Late(2));
     fetch_all(&stage, &dids).await;
     assert!(stage.net.requests(&On::site(Site::Pds(0))) > 60);
     assert_eq!(refused(&stage), 0);
