@@ -14,7 +14,7 @@ const TRIES_MAX: u32 = 3;
 /// Why a query has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AskError {
-    /// The host wants to be left alone for longer than a query waits. Nothing was sent.
+    /// The host wants to be left alone for longer than a query waits. Nothing was sent, or nothing more.
     #[error(transparent)]
     Paused(#[from] Paused),
     /// It was asked.
@@ -96,10 +96,12 @@ impl Asker {
     }
 }
 
-/// An address that may not be asked is nobody's silence; trouble without a word of how long is a kind of it.
+/// Silence is what a host that is away costs, whether the connection breaks or a proxy before it says so. A server that answers
+/// 500 is there: some do so for each account that is gone (indigo#621), and others live there too. An address that may not be
+/// asked is nobody's silence.
 fn heard(reply: &xrpc::Reply) -> Heard {
     match (&reply.outcome, reply.allowance) {
-        (Err(XrpcError::Trouble { .. }), Some(Allowance::Unsaid)) => Heard::Silence,
+        (Err(XrpcError::Trouble { status: 502 | 504, .. }), Some(Allowance::Unsaid)) => Heard::Silence,
         (_, Some(allowance)) => Heard::Answer(allowance),
         (Err(error), None) if error.is_temporary() => Heard::Silence,
         (_, None) => Heard::Answer(Allowance::Unsaid),

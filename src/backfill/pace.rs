@@ -18,13 +18,22 @@ use state::State;
 /// fill it; then the one with the longest pause is forgotten, which costs that host a request too early.
 const HOSTS_MAX: usize = 10_000;
 
+/// Fewer hosts than this are not looked through for what may be forgotten.
+const SWEEP_FROM: usize = 64;
+
 /// Asks hosts in turn. Clones share what is known.
 #[derive(Clone)]
 pub struct Pace(Arc<Shared>);
 
 struct Shared {
     limits: Limits,
-    hosts: Mutex<HashMap<Box<str>, Host>>,
+    hosts: Mutex<Hosts>,
+}
+
+struct Hosts {
+    known: HashMap<Box<str>, Host>,
+    /// How many there may be before the next look through all: twice what the last one left, so that it costs little.
+    sweep_at: usize,
 }
 
 struct Host {
@@ -52,7 +61,8 @@ pub struct Place {
 impl Pace {
     /// Knows no host yet.
     pub fn new(limits: Limits) -> Self {
-        Self(Arc::new(Shared { limits, hosts: Mutex::default() }))
+        let hosts = Hosts { known: HashMap::new(), sweep_at: SWEEP_FROM };
+        Self(Arc::new(Shared { limits, hosts: Mutex::new(hosts) }))
     }
 
     /// Waits for a place at `host`, and for the end of its pause. Fails at once if the pause is longer than a request may
@@ -80,13 +90,13 @@ impl Pace {
     pub fn heard(&self, host: &str, heard: Heard) {
         let (now, limits) = (Instant::now(), &self.0.limits);
         let mut hosts = self.lock();
-        match hosts.get_mut(host) {
+        match hosts.known.get_mut(host) {
             Some(known) => known.state = known.state.after(heard, limits, now),
             None => {
                 let state = State::new(now).after(heard, limits, now);
                 if !state.is_forgettable(limits, now) {
-                    make_room(&mut hosts, limits, now);
-                    hosts.insert(
+                    hosts.make_room(limits, now);
+                    hosts.known.insert(
                         host.into(),
                         Host { state, places: Arc::new(Semaphore::new(limits.per_host)) },
                     );
@@ -97,7 +107,7 @@ impl Pace {
 
     /// The end of the host's pause, if there is one.
     pub fn paused_until(&self, host: &str) -> Option<Instant> {
-        self.lock().get(host).and_then(|known| known.state.paused_until(Instant::now()))
+        self.lock().known.get(host).and_then(|known| known.state.paused_until(Instant::now()))
     }
 
     async fn wait_until(&self, latest: Instant, host: &str) -> Result<(), Paused> {
@@ -118,15 +128,15 @@ impl Pace {
     fn place(&self, host: &str) -> (Place, Arc<Semaphore>) {
         let (now, limits) = (Instant::now(), &self.0.limits);
         let mut hosts = self.lock();
-        if !hosts.contains_key(host) {
-            make_room(&mut hosts, limits, now);
+        if !hosts.known.contains_key(host) {
+            hosts.make_room(limits, now);
         }
         let fresh = || Host { state: State::new(now), places: Arc::new(Semaphore::new(limits.per_host)) };
-        let places = Arc::clone(&hosts.entry(host.into()).or_insert_with(fresh).places);
+        let places = Arc::clone(&hosts.known.entry(host.into()).or_insert_with(fresh).places);
         (Place { pace: self.clone(), host: host.into(), permit: None }, places)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Host>> {
+    fn lock(&self) -> MutexGuard<'_, Hosts> {
         // Nothing in the map can be half done.
         self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,13 +153,27 @@ impl Drop for Place {
     fn drop(&mut self) {
         drop(self.permit.take());
         let mut hosts = self.pace.lock();
-        let now = Instant::now();
-        if hosts
-            .get(&self.host)
-            .is_some_and(|host| host.is_idle() && host.state.is_forgettable(&self.pace.0.limits, now))
-        {
-            hosts.remove(&self.host);
+        let (now, limits) = (Instant::now(), &self.pace.0.limits);
+        if hosts.known.get(&self.host).is_some_and(|host| host.is_forgettable(limits, now)) {
+            hosts.known.remove(&self.host);
         }
+    }
+}
+
+impl Hosts {
+    /// Forgets what need not be remembered, and if that is not enough, the host that is paused for longest.
+    fn make_room(&mut self, limits: &Limits, now: Instant) {
+        if self.known.len() < self.sweep_at {
+            return;
+        }
+        self.known.retain(|_, host| !host.is_forgettable(limits, now));
+        if self.known.len() >= HOSTS_MAX {
+            let idle = self.known.iter().filter(|(_, host)| host.is_idle());
+            let longest =
+                idle.max_by_key(|(_, host)| host.state.paused_until(now)).map(|(name, _)| name.clone());
+            longest.map(|name| self.known.remove(&name));
+        }
+        self.sweep_at = (self.known.len() * 2).clamp(SWEEP_FROM, HOSTS_MAX);
     }
 }
 
@@ -158,18 +182,9 @@ impl Host {
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.places) == 1
     }
-}
 
-/// Forgets what need not be remembered, and if that is not enough, the host that is paused for longest.
-fn make_room(hosts: &mut HashMap<Box<str>, Host>, limits: &Limits, now: Instant) {
-    if hosts.len() < HOSTS_MAX {
-        return;
-    }
-    hosts.retain(|_, host| !(host.is_idle() && host.state.is_forgettable(limits, now)));
-    if hosts.len() >= HOSTS_MAX {
-        let idle = hosts.iter().filter(|(_, host)| host.is_idle());
-        let longest = idle.max_by_key(|(_, host)| host.state.paused_until(now)).map(|(name, _)| name.clone());
-        longest.map(|name| hosts.remove(&name));
+    fn is_forgettable(&self, limits: &Limits, now: Instant) -> bool {
+        self.is_idle() && self.state.is_forgettable(limits, now)
     }
 }
 

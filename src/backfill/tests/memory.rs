@@ -32,12 +32,18 @@ async fn grown<T>(future: impl Future<Output = T>) -> (T, usize) {
 async fn eight_answers_of_fifty_megabytes_at_once_are_not_held() {
     let stage = Stage::with(Limits { per_host: 8, ..limits() }, millis(60_000)).await;
     let dids: Vec<Did> = (0..8).map(|i| stage.account(&format!("a{i}"), i % 2, 1)).collect();
-    stage.net.set_fault(On::any().path(LIST), Fault::Overlong(50 * MIB));
-    let all = join_all(dids.iter().map(|did| stage.fetcher.fetch(did, None)));
-    let (fetched, grown) = grown(all).await;
-    assert!(fetched.iter().all(|fetched| fetched.as_ref().is_err_and(|error| !error.is_temporary())));
+    // They wait for each other, and meet it with their first pages; then smaller ones are asked for.
+    stage.net.set_fault(On::any().path(LATEST), Fault::Late(500));
+    stage.net.set_fault(On::any().path(LIST).times(8), Fault::Overlong(50 * MIB));
+    let (fetched, grown) = grown(join_all(dids.iter().map(|did| stage.fetcher.fetch(did, None)))).await;
     // Eight bodies of 4 MiB, their buffers' spare room and the network's own are some 100; whole answers were 400.
     assert!(grown < 200 * MIB, "{} MiB", grown / MIB);
+    let listing =
+        |fetched| if let Ok(Fetched::Listed(listing)) = fetched { listing } else { panic!("{fetched:?}") };
+    let listings: Vec<Listing> = fetched.into_iter().map(listing).collect();
+    assert!(listings.iter().all(|listing| listing.shortfall.is_none() && listing.records.len() == 1));
+    // Each: the revision, nine collections, and the end of one. The eight were asked for again.
+    assert_eq!(listings.iter().map(|listing| listing.requests).sum::<u32>(), 8 * (1 + 9 + 1) + 8);
 }
 
 #[tokio::test]

@@ -38,9 +38,11 @@ async fn a_host_that_tells_what_is_left_never_has_to_refuse() {
     let dids: Vec<Did> = (0..8).map(|i| stage.account(&format!("a{i}"), 0, 1)).collect();
     let rate = Rate { requests: 60, window_ms: 1_000, told: Told::Headers };
     stage.net.set_rate(On::site(Site::Pds(0)), rate);
+    stage.net.set_fault(On::site(Site::Pds(0)), Fault::Late(2));
     fetch_all(&stage, &dids).await;
     assert!(stage.net.requests(&On::site(Site::Pds(0))) > 60);
     assert_eq!(refused(&stage), 0);
+    assert_eq!(stage.net.most_at_once(&On::site(Site::Pds(0))), 2);
 }
 
 // S26: bluesky-social/atproto#5443
@@ -56,10 +58,11 @@ async fn a_refusal_in_html_without_headers_is_waited_out_by_default() {
     assert_eq!(stage.net.too_early(millis(400)), [""; 0]);
     // The third time in a row is left to the caller, with the time.
     stage.net.set_fault(On::site(Site::Pds(0)), Fault::Html(429));
+    let before = stage.net.requests(&On::site(Site::Pds(0)));
     let error = stage.fetcher.fetch(&did, None).await.unwrap_err();
     assert!(error.is_temporary() && error.retry_at().unwrap() > Instant::now(), "{error}");
-    let before = stage.net.requests(&On::site(Site::Pds(0)));
-    assert_eq!(before, stage.net.requests(&On::site(Site::Pds(0))));
+    assert_eq!(stage.net.requests(&On::site(Site::Pds(0))) - before, 3);
+    assert_eq!(stage.net.too_early(millis(400)), [""; 0]);
 }
 
 #[tokio::test]

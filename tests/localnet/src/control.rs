@@ -113,8 +113,26 @@ fn read(command: &str, body: &[u8]) -> Result<Command, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
+/// The account that has to be there.
+fn of_account(command: &Command) -> Option<&str> {
+    match command {
+        Command::Put { did, .. }
+        | Command::PutUnseen { did, .. }
+        | Command::Delete { did, .. }
+        | Command::DeleteUnseen { did, .. }
+        | Command::SetAccount { did, .. }
+        | Command::ChangeHandle { did, .. }
+        | Command::Move { did, .. }
+        | Command::Tombstone { did }
+        | Command::Throttle { did, .. } => Some(did),
+        _ => None,
+    }
+}
+
 fn obey(net: &Net, command: Command) -> Result<Answer, String> {
-    let known = |did: &str| net.account(did).map(drop).ok_or_else(|| format!("there is no account {did}"));
+    if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
+        return Err(format!("there is no account {did}"));
+    }
     let of = |number: Option<usize>| {
         let number = number.unwrap_or(0);
         net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
@@ -123,21 +141,13 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
     match command {
         Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
         Command::Put { did, collection, rkey, record } => {
-            known(&did)?;
             result = json!(net.put(&did, &collection, &rkey, record));
         }
         Command::Delete { did, collection, rkey } => {
-            known(&did)?;
             result = json!({ "rev": net.delete(&did, &collection, &rkey) });
         }
-        Command::SetAccount { did, active, status } => {
-            known(&did)?;
-            net.set_account(&did, active, status.as_deref());
-        }
-        Command::ChangeHandle { did, handle } => {
-            known(&did)?;
-            net.change_handle(&did, &handle);
-        }
+        Command::SetAccount { did, active, status } => net.set_account(&did, active, status.as_deref()),
+        Command::ChangeHandle { did, handle } => net.change_handle(&did, &handle),
         Command::Identity { did } => net.identity_event(&did),
         Command::Sync { did } => net.sync_event(&did),
         Command::Fault { on, fault } => net.set_fault(on, fault),
@@ -146,28 +156,19 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::ClearRates {} => net.clear_rates(),
         Command::Ending { site, ending } => net.set_ending(site, ending),
         Command::PutUnseen { did, collection, rkey, record } => {
-            known(&did)?;
             result = json!(net.put_unseen(&did, &collection, &rkey, record));
         }
         Command::DeleteUnseen { did, collection, rkey } => {
-            known(&did)?;
             result = json!({ "rev": net.delete_unseen(&did, &collection, &rkey) });
         }
         Command::Move { did, pds } => {
-            known(&did)?;
             if pds >= net.pds_count() {
                 return Err(format!("there is no PDS {pds}"));
             }
             net.move_account(&did, pds);
         }
-        Command::Tombstone { did } => {
-            known(&did)?;
-            net.tombstone(&did);
-        }
-        Command::Throttle { did, on } => {
-            known(&did)?;
-            net.throttle(&did, on);
-        }
+        Command::Tombstone { did } => net.tombstone(&did),
+        Command::Throttle { did, on } => net.throttle(&did, on),
         Command::Crawl {} => net.crawl(),
         Command::MakeAccounts { accounts, records } => {
             result = json!({ "made": net.add_made_accounts(accounts, Made::records(records)).len() });

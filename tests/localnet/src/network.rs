@@ -220,6 +220,12 @@ impl Net {
         self.world.visits.too_early(unsaid)
     }
 
+    /// Whether any host was pressed, each case as a sentence: more than `at_once` requests of one client there at the same
+    /// time, requests beyond what the client was told were left, and those [too early](Self::too_early).
+    pub fn pressed(&self, at_once: usize, unsaid: Duration) -> Vec<String> {
+        self.world.visits.pressed(at_once, unsaid)
+    }
+
     /// Requests received so far for which `on` holds, refused ones included.
     pub fn requests(&self, on: &On) -> u64 {
         self.world.desk.requests(on)
@@ -260,9 +266,10 @@ impl World {
             Some(counted) if !counted.refused => counted.tell(answer),
             _ => answer,
         };
+        let over_allowance = counted.is_some_and(|counted| counted.is_over());
         let (_, host, client) = client;
         let (path, status) = (request.path.clone(), answer.status);
-        self.visits.write(Visit { at, site, host, client, path, status, told_wait });
+        self.visits.write(Visit { at, site, host, client, path, status, told_wait, over_allowance });
         (answer, guest)
     }
 

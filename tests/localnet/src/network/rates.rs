@@ -36,7 +36,14 @@ pub enum Told {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<Vec<(On, Rate, HashMap<Client, Window>)>>);
+pub(super) struct Rates(Mutex<Vec<Rule>>);
+
+#[derive(Debug)]
+struct Rule {
+    on: On,
+    rate: Rate,
+    windows: HashMap<Client, Window>,
+}
 
 pub(super) type Client = (Site, String, IpAddr);
 
@@ -57,7 +64,7 @@ pub(super) struct Counted {
 
 impl Rates {
     pub(super) fn set(&self, on: On, rate: Rate) {
-        lock(&self.0).push((on, rate, HashMap::new()));
+        lock(&self.0).push(Rule { on, rate, windows: HashMap::new() });
     }
 
     pub(super) fn clear(&self) {
@@ -66,9 +73,10 @@ impl Rates {
 
     /// Counts a request; the latest limit that it meets decides.
     pub(super) fn count(&self, client: &Client, path: &str) -> Option<Counted> {
-        let mut rates = lock(&self.0);
-        let (_, rate, windows) =
-            rates.iter_mut().rev().find(|(on, ..)| on.meets(client.0, &client.1, path))?;
+        let mut rules = lock(&self.0);
+        let mut latest_first = rules.iter_mut().rev();
+        let Rule { rate, windows, .. } =
+            latest_first.find(|rule| rule.on.meets(client.0, &client.1, path))?;
         let now = Instant::now();
         let fresh = Window { ends: now + Duration::from_millis(rate.window_ms), taken: 0 };
         let window = windows.entry(client.clone()).or_insert(fresh);
@@ -86,6 +94,11 @@ impl Rates {
 }
 
 impl Counted {
+    /// Refused, though every answer told how many requests were left.
+    pub(super) fn is_over(&self) -> bool {
+        self.refused && self.rate.told == Told::Headers
+    }
+
     /// How long the client was told to wait, if it was.
     pub(super) fn told_wait(&self) -> Option<Duration> {
         (self.refused && self.rate.told != Told::Html).then_some(self.ends_in)

@@ -34,6 +34,8 @@ pub struct Visit {
     pub status: u16,
     /// How long the client was told to wait, if it was.
     pub told_wait: Option<Duration>,
+    /// It was refused for being more than the allowance, of which the client had been told what was left.
+    pub over_allowance: bool,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,20 @@ impl Visits {
         let present = lock(&self.present);
         let met = present.iter().filter(|((site, host, _), _)| on.meets(*site, host, ""));
         met.map(|(_, here)| here.most).max().unwrap_or(0)
+    }
+
+    /// All that a polite client does not do, each as a sentence: more than `at_once` requests at a host at the same time, more
+    /// than it was told were left, and any too early.
+    pub(super) fn pressed(&self, at_once: usize, unsaid: Duration) -> Vec<String> {
+        let mut pressed = self.too_early(unsaid);
+        let over = lock(&self.book).iter().filter(|visit| visit.over_allowance).count();
+        if over > 0 {
+            pressed.push(format!("{over} requests beyond what was left"));
+        }
+        for ((site, host, _), here) in lock(&self.present).iter().filter(|(_, here)| here.most > at_once) {
+            pressed.push(format!("{site:?} {host}: {} requests at once", here.most));
+        }
+        pressed
     }
 
     /// Requests that came before the time that their client had been told, each as a sentence. One that was refused without a

@@ -54,6 +54,7 @@ async fn headers_tell_what_is_left_and_when_it_is_renewed() {
         assert_eq!(header(&answer, "retry-after"), None);
     }
     assert_eq!(header(&health(&net, 1).await, "ratelimit-remaining"), None);
+    assert_eq!(net.pressed(1, Duration::ZERO), ["1 requests beyond what was left"]);
 }
 
 #[tokio::test]
@@ -98,6 +99,8 @@ async fn the_book_knows_how_many_were_there_at_once() {
     assert_eq!(net.most_at_once(&On::site(Site::Pds(0))), 3);
     assert_eq!(net.most_at_once(&On::site(Site::Pds(1))), 1);
     assert_eq!(net.most_at_once(&On::any()), 3);
+    assert_eq!(net.pressed(2, Duration::ZERO), ["Pds(0) pds0.test: 3 requests at once"]);
+    assert_eq!(net.pressed(3, Duration::ZERO), [""; 0]);
 }
 
 #[tokio::test]
