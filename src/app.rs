@@ -77,7 +77,7 @@ impl Refusal {
 impl From<OpenError> for Refusal {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Url { .. } | OpenError::FileSystem { .. } => Self::settings(error),
+            OpenError::Url { .. } | OpenError::FileSystem { .. } | OpenError::Pooler => Self::settings(error),
             OpenError::Connect(_) => Self::failed(error),
         }
     }
@@ -269,7 +269,7 @@ fn exit_of(ended: &Result<Report, SupervisorFailed>) -> Exit {
 }
 
 /// Called on the watchdog's own thread, when the runtime may be stuck: nothing here waits for it.
-fn end_at_once(term: &leased_actors::lease::TermId) {
+pub fn end_at_once(term: &leased_actors::lease::TermId) {
     tracing::error!(%term, "the worker did not stop in time: ending the process");
     std::process::exit(Exit::Failed as i32);
 }

@@ -152,6 +152,12 @@ impl Database {
         let (fencing, renew_timeout) = (options.fencing, options.renew_timeout);
         let database = Self { shared: Arc::new(Shared { store, failure, fencing, renew_timeout }) };
         database.session().await.map_err(|error| OpenError::Connect(error.0))?;
+        if database.backend() == Backend::Postgres {
+            let sessions = postgres::Sessions::new(&options.url, options.stop_within, options.stop_within)?;
+            if sessions.mix_statements_up().await {
+                return Err(OpenError::Pooler);
+            }
+        }
         Ok(database)
     }
 

@@ -35,7 +35,7 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// Where moments come from: the kernel, or a test's hand.
+/// Where moments come from: the kernel, a test's hand, or both.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Source);
 
@@ -44,6 +44,7 @@ enum Source {
     #[default]
     Boottime,
     Manual(Arc<AtomicU64>),
+    Ahead(Arc<AtomicU64>),
 }
 
 impl Clock {
@@ -57,25 +58,38 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicU64::new(3_600_000_000_000))))
     }
 
-    /// Moves a manual clock forward.
+    /// The kernel's clock, and ahead of it by what it is advanced. That is what a suspend looks like: this clock has
+    /// moved, and the timers of the runtime, which stand still meanwhile, have not.
+    pub fn boottime_ahead() -> Self {
+        Self(Source::Ahead(Arc::default()))
+    }
+
+    /// Moves a clock of a test forward.
     ///
     /// # Panics
     /// On the kernel's clock, which nobody moves.
     pub fn advance(&self, by: Duration) {
-        let Source::Manual(nanos) = &self.0 else { panic!("only a manual clock can be advanced") };
-        nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        match &self.0 {
+            Source::Boottime => panic!("nobody moves the kernel's clock"),
+            Source::Manual(nanos) | Source::Ahead(nanos) => {
+                nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst)
+            }
+        };
     }
 
     /// The present moment: one vDSO call, about 50 ns, no system call on current kernels.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::Boottime => {
-                let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-                Moment(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
-            }
+            Source::Boottime => kernel(),
             Source::Manual(nanos) => Moment(nanos.load(Ordering::SeqCst)),
+            Source::Ahead(by) => kernel() + Duration::from_nanos(by.load(Ordering::SeqCst)),
         }
     }
+}
+
+fn kernel() -> Moment {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Moment(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
 #[cfg(test)]
@@ -99,5 +113,14 @@ mod tests {
         assert_eq!(manual.now(), start);
         manual.advance(Duration::from_secs(2));
         assert_eq!(manual.now().since(start), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_clock_that_runs_ahead_shows_a_suspend() {
+        let (kernel, ahead) = (Clock::boottime(), Clock::boottime_ahead());
+        ahead.advance(Duration::from_secs(120));
+        let now = kernel.now();
+        let gap = ahead.now().since(now);
+        assert!(gap >= Duration::from_secs(120) && gap < Duration::from_secs(180), "{gap:?}");
     }
 }

@@ -163,11 +163,14 @@ pub async fn a_release_of_another_term_changes_nothing(store: Store) {
     assert_eq!(row(&store, b).await.holder, Some(a));
 }
 
-/// See the name. river#1213: a delayed resign of an old term hit a new term of the same client.
+/// See the name. A delayed resign of an old term hit a new term of the same client.
+// L17: riverqueue/river#1213 (PR; earlier #134 #199 #217 #219)
 pub async fn a_replayed_release_does_not_touch_a_later_term(store: Store) {
-    let a = join(&store, "a").await;
+    let (a, b) = (join(&store, "a").await, join(&store, "b").await);
     let old = term(&store, a).await;
     assert!(release(&store, &old).await);
+    let between = term(&store, b).await;
+    assert!(release(&store, &between).await);
     let new = term(&store, a).await;
     assert!(!release(&store, &old).await);
     let seen = row(&store, a).await;

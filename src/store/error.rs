@@ -26,6 +26,13 @@ pub enum OpenError {
         /// What it is on.
         file_system: String,
     },
+    /// A pooler on the way gives one client the prepared statements of another. A restart cannot help.
+    #[error(
+        "database.url: it leads to a pooler in transaction mode that mixes up the statements of its clients, so that \
+         writes get lost: use pgbouncer 1.21 or later with max_prepared_statements above 0, or its session mode, or \
+         PostgreSQL itself"
+    )]
+    Pooler,
     /// The database does not answer, or refuses us. A restart may help.
     #[error("open the database: {0}")]
     Connect(String),

@@ -1,5 +1,7 @@
 //! PostgreSQL: how a session is opened, and what it promises before the first statement.
 
+mod pooler;
+
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,9 @@ use diesel_async::pooled_connection::{
 };
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
+use tokio_postgres::Socket;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::OpenError;
@@ -98,8 +102,8 @@ impl Sessions {
         Pool::builder().max_size(size).connection_timeout(wait).build_unchecked(manager)
     }
 
-    /// One session, with its settings made and asserted.
-    pub(super) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
+    /// A connection, and what drives it.
+    async fn dial(&self) -> ConnectionResult<Dialled> {
         let bad = |error: tokio_postgres::Error| {
             ConnectionError::BadConnection(if is_read_only(&error) {
                 READ_ONLY.to_owned()
@@ -114,7 +118,12 @@ impl Sessions {
             }
             connected => connected,
         };
-        let (client, connection) = connected.map_err(bad)?;
+        connected.map_err(bad)
+    }
+
+    /// One session, with its settings made and asserted.
+    pub(super) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
+        let (client, connection) = self.dial().await?;
         let mut session = AsyncPgConnection::try_from_client_and_connection(client, connection).await?;
         let settings = format!(
             "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on;
@@ -134,6 +143,10 @@ impl Sessions {
         Ok(session)
     }
 }
+
+type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
+type Dialled = (tokio_postgres::Client, tokio_postgres::Connection<Socket, Stream>);
 
 fn tls() -> Result<MakeRustlsConnect, OpenError> {
     let mut roots = rustls::RootCertStore::empty();

@@ -1,5 +1,6 @@
 //! The store on both databases: the same claims, a fresh and migrated database for each.
 
+mod abrupt;
 mod beacon_postgres;
 mod beacon_sqlite;
 mod cleanup;
@@ -10,11 +11,14 @@ mod history;
 mod identity;
 mod index;
 mod leases;
+mod lessons;
 mod migrations;
 mod opening;
 mod plans;
+mod requests;
 pub(crate) mod samples;
 mod stats;
+mod supervised;
 
 /// One test per claim and database. A claim is an `async fn(Fixture)`.
 macro_rules! on_both {

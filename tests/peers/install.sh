@@ -2,7 +2,7 @@
 # Installs the programs of others that our tests talk to, by package name:
 #
 #   bash install.sh            Node packages (PDS, PLC directory, labeler, …)
-#   bash install.sh python     Python packages (localstripe, webhook libraries)
+#   bash install.sh python     Python packages (localstripe, webhook libraries, atproto)
 #   bash install.sh oci        Debian packages that make and serve OCI images
 #   bash install.sh metrics    Prometheus and promtool
 #   bash install.sh all
@@ -41,7 +41,7 @@ node_part() {
 python_part() {
   python3 -m venv .peers/venv
   .peers/venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
-  .peers/venv/bin/python -c 'import localstripe, stripe, standardwebhooks, slack_sdk, jsonschema'
+  .peers/venv/bin/python -c 'import localstripe, stripe, standardwebhooks, slack_sdk, jsonschema, atproto_jetstream'
 }
 
 apt_part() { # on a machine that starts services on install, stop them: we run our own

@@ -9,6 +9,8 @@
 #                                 collectiondir labeler), with logs, pids and
 #                                 state files (NAME.json) in DIR
 #   peers.sh check DIR            runs the checks against what is up in DIR
+#   peers.sh check-localnet       starts localnet, and points clients of others at
+#                                 its second Jetstream wire (install.sh python)
 #   peers.sh down DIR [NAME…]     stops what `up` started (default: all of it),
 #                                 by process id
 #
@@ -96,11 +98,27 @@ check() {
   return $failed
 }
 
+check_localnet() {
+  local dir pid status=0
+  dir=$(mktemp -d)
+  (cd "$here/../.." && cargo build --quiet -p localnet)
+  "${CARGO_TARGET_DIR:-$here/../../target}/debug/localnet" serve >"$dir/localnet.json" 2>"$dir/localnet.log" & pid=$!
+  until [[ -s $dir/localnet.json ]]; do
+    kill -0 "$pid" 2>/dev/null || { cat "$dir/localnet.log" >&2; return 1; }
+    sleep 0.1
+  done
+  "$python" "$here/check_jetstream_v2.py" "$dir/localnet.json" || status=1
+  kill "$pid"; wait "$pid" || true
+  rm -rf "$dir"
+  return $status
+}
+
 case ${1:-} in
+  check-localnet) check_localnet ;;
   run) shift; run "$@" ;;
   up) shift; up "$@" ;;
   check) shift; check "$@" ;;
   seed) shift; js seed.mjs "$@" ;;
   down) shift; down "$@" ;;
-  *) sed -n '2,20p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  *) sed -n '2,22p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

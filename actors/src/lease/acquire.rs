@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::slot::{Command, Phase, Slot, View};
-use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release};
+use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release, spread};
 
 /// How long an instance that has its share waits for one that has not. At half, a loaded database decides the balance;
 /// at double, the last free lease of a small fleet starts a tenth of a second late.
 const SHARE_WAIT: Duration = Duration::from_millis(50);
 
-/// How long others wait for the instance that an operator chose. Below a renewal, it might not have heard of it; at
-/// double, a wish for an instance that does not know the worker costs that much.
+/// How long others wait for the instance that an operator chose, or that lacks a lease for balance. Below a renewal, it
+/// might not have heard of it; at double, a wish for an instance that does not know the worker costs that much.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
 
 /// A renewal shows `row` while the slot has no term.
@@ -45,11 +45,18 @@ fn ask(slot: &mut Slot, beaconless: Option<Incarnation>, view: &View<'_>) -> Vec
     }
     let wait = match slot.desired {
         Some(other) if Some(other) != view.me => MOVE_WAIT,
+        None if gave_up_just_now(slot, view) => MOVE_WAIT,
         None if view.sated => SHARE_WAIT,
         _ => return claim(slot, beaconless, view),
     };
     slot.phase = Phase::Deferring { until: view.now + wait, beaconless };
     vec![]
+}
+
+/// Whether this instance gave the lease up a moment ago for the sake of balance: it hears of its own release first, and
+/// having one lease less it is not sated any more.
+fn gave_up_just_now(slot: &Slot, view: &View<'_>) -> bool {
+    slot.settled_until.since(view.now) + MOVE_WAIT > spread::SETTLED
 }
 
 /// Asks for the lease that nobody went first for.
@@ -95,16 +102,14 @@ pub(crate) fn claimed(
     if view.closing {
         return release::give_back(slot, claim.term, Release::Free);
     }
-    if !view.trusted {
-        return vec![];
-    }
     slot.after = claim.after;
     let is_owed = !claim.wait.is_zero();
     slot.phase = Phase::Waiting { term: claim.term, until: view.now + claim.wait, is_owed };
     waited(slot, view)
 }
 
-/// Starts the worker once the wait has passed, if the trust deadline still lies ahead.
+/// Starts the worker once the wait has passed, if the trust deadline still lies ahead. Nothing else starts one for a new
+/// term.
 pub(crate) fn waited(slot: &mut Slot, view: &View<'_>) -> Vec<Command> {
     let Phase::Waiting { term, until, is_owed } = &slot.phase else { return vec![] };
     if view.now < *until {

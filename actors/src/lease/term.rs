@@ -75,3 +75,47 @@ impl Term {
         self.ended.store(true, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    use super::*;
+
+    /// Set in the process whose boot-time clock is ahead of its monotonic one, as after a suspend.
+    const INSIDE: &str = "LEASED_ACTORS_TEST_INSIDE";
+    const SUSPENDED: Duration = Duration::from_secs(120);
+
+    fn monotonic() -> Moment {
+        let t = clock_gettime(ClockId::Monotonic);
+        Moment::from_nanos(t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs())
+    }
+
+    /// The two clocks differ by the time of suspends. No test suspends the machine, but a time namespace sets one of
+    /// them forward for one process.
+    // L27: rust-lang/rust#87906, #79462; n0-computer/net-tools#205
+    #[test]
+    fn a_deadline_passes_during_a_suspend_which_the_monotonic_clock_does_not_count() {
+        if std::env::var_os(INSIDE).is_none() {
+            let mut inside = Command::new("unshare");
+            inside.args(["--user", "--map-root-user", "--time", "--fork", "--boottime"]);
+            inside.arg(SUSPENDED.as_secs().to_string()).arg(std::env::current_exe().expect("this program"));
+            let name = "a_deadline_passes_during_a_suspend_which_the_monotonic_clock_does_not_count";
+            inside.args(["--exact", &format!("lease::term::tests::{name}"), "--nocapture"]).env(INSIDE, "1");
+            let output = inside.output().expect("unshare (util-linux) runs");
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.contains("1 passed"), "{inside:?}:\n{said}");
+            return;
+        }
+        let (clock, before) = (Clock::boottime(), monotonic());
+        assert!(clock.now().since(before) >= SUSPENDED, "{:?} and {before:?}", clock.now());
+        // A deadline of a minute, set just before the machine slept for two.
+        let trust = Trust::none(clock);
+        trust.extend(before + SUSPENDED / 2);
+        assert!(!trust.lies_ahead());
+        assert!(monotonic() < trust.deadline(), "by the other clock it lies ahead");
+    }
+}

@@ -124,8 +124,7 @@ impl State {
         let Start { setup, store, workers, publish, report, tasks, meter } = start;
         let slot = |worker: &Arc<dyn Worker>| Slot::new(worker.name(), worker.effects(), worker.intensity());
         let instance = Instance::new(setup.timing, workers.iter().map(slot).collect());
-        let watchdog =
-            Watchdog::start(setup.clock.clone(), setup.timing.stop_within, setup.on_overdue.clone())?;
+        let watchdog = Watchdog::start(setup.clock.clone(), &setup.timing, setup.on_overdue.clone())?;
         Ok(Self {
             trust: Trust::none(setup.clock.clone()),
             workers: workers.into_iter().map(|worker| (worker.name(), worker)).collect(),

@@ -2,6 +2,9 @@
 //! loses; instances that pause, crash, come back and shut down. Simulated time, fixed seeds: a failing seed fails again.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod claims;
+mod history;
+mod interleavings;
 mod node;
 mod world;
 

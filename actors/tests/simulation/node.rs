@@ -9,6 +9,8 @@ use leased_actors::lease::timing::Timing;
 use leased_actors::lease::{Effects, Incarnation, LeaseName, ProcessId, TermId};
 use leased_actors::restart::Intensity;
 
+use crate::world::{Rules, TIMING};
+
 /// What the simulation knows of an instance.
 pub struct Node {
     pub instance: Instance,
@@ -20,6 +22,8 @@ pub struct Node {
     pub cut_until: Option<Moment>,
     pub down_until: Option<Moment>,
     pub ended: bool,
+    /// Renewals sent.
+    pub renewals: u32,
 }
 
 /// A worker's body.
@@ -33,10 +37,11 @@ pub struct Running {
 }
 
 impl Node {
-    pub fn new(timing: Timing) -> Self {
+    pub fn new(rules: Rules) -> Self {
         let slot = |(name, effects)| Slot::new(name, effects, Intensity::default());
+        let timing = Timing { ttl: rules.ttl, ..TIMING };
         Self {
-            instance: Instance::new(timing, leases().into_iter().map(slot).collect()),
+            instance: Instance::new(timing, (rules.leases)().into_iter().map(slot).collect()),
             process: ProcessId::new(),
             life: 0,
             workers: BTreeMap::new(),
@@ -44,6 +49,7 @@ impl Node {
             cut_until: None,
             down_until: None,
             ended: false,
+            renewals: 0,
         }
     }
 

@@ -11,27 +11,43 @@ use leased_actors::lease::instance::Event;
 use leased_actors::lease::slot::{Command, Outcome};
 use leased_actors::lease::timing::Timing;
 use leased_actors::lease::{
-    Effects, Epoch, Incarnation, LeaseName, LeaseStore, Registration, StoreError, TermId,
+    Effects, Epoch, Incarnation, LeaseName, LeaseStore, News, ProcessId, Registration, StoreError, TermId,
 };
 use leased_actors::memory::MemoryStore;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::history::Stint;
 use crate::node::{Node, Running, leases};
 
 const STEP: Duration = Duration::from_millis(5);
-const NODES: usize = 3;
-const TIMING: Timing = Timing { poll_every: Duration::from_secs(1), ..Timing::POSTGRES };
+pub const TIMING: Timing = Timing { poll_every: Duration::from_secs(1), ..Timing::POSTGRES };
 
 #[derive(Clone, Copy)]
 pub struct Rules {
     pub ttl: Duration,
+    pub nodes: usize,
+    pub leases: fn() -> Vec<(LeaseName, Effects)>,
     pub faults: bool,
+    /// Whether now and then something is a long time on its way.
+    pub dawdling: bool,
+    /// Whether a release is told to the others.
+    pub news: bool,
+    /// Of each instance's renewals, one of so many is lost.
+    pub renewals_lost: Option<u32>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { ttl: TIMING.ttl, faults: true }
+        Self {
+            ttl: TIMING.ttl,
+            nodes: 3,
+            leases,
+            faults: true,
+            dawdling: true,
+            news: false,
+            renewals_lost: None,
+        }
     }
 }
 
@@ -68,12 +84,13 @@ impl Ord for Parcel {
 }
 
 pub struct World {
-    seed: u64,
+    pub seed: u64,
     rules: Rules,
     random: StdRng,
-    clock: Clock,
+    pub clock: Clock,
     store: MemoryStore,
-    nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
+    pub history: Vec<Stint>,
     parcels: BinaryHeap<Parcel>,
     sent: u64,
     epochs: BTreeMap<LeaseName, Epoch>,
@@ -90,11 +107,12 @@ impl World {
             random: StdRng::seed_from_u64(seed),
             store: MemoryStore::new(clock.clone()),
             clock,
-            nodes: (0..NODES).map(|_| Node::new(Timing { ttl: rules.ttl, ..TIMING })).collect(),
+            nodes: (0..rules.nodes).map(|_| Node::new(rules)).collect(),
+            history: Vec::new(),
             parcels: BinaryHeap::new(),
             sent: 0,
             epochs: BTreeMap::new(),
-            leases: leases(),
+            leases: (rules.leases)(),
             closing: false,
         }
     }
@@ -107,7 +125,7 @@ impl World {
                 self.trouble();
             }
             self.deliver();
-            for node in 0..NODES {
+            for node in 0..self.nodes.len() {
                 self.tick(node);
             }
             self.check();
@@ -123,14 +141,14 @@ impl World {
 
     pub fn shut_all_down(&mut self) {
         self.closing = true;
-        for node in 0..NODES {
+        for node in 0..self.nodes.len() {
             self.step(node, Event::Shutdown);
         }
     }
 
     pub fn assert_each_lease_runs_once(&self) {
-        for (name, _) in leases() {
-            let running = self.nodes.iter().filter(|node| node.workers.contains_key(&name)).count();
+        for (name, _) in &self.leases {
+            let running = self.nodes.iter().filter(|node| node.workers.contains_key(name)).count();
             assert_eq!(running, 1, "seed {}: {name} runs {running} times", self.seed);
         }
     }
@@ -150,7 +168,7 @@ impl World {
 
     /// Now and then something happens to somebody.
     fn trouble(&mut self) {
-        let (now, node) = (self.clock.now(), self.random.random_range(0..NODES));
+        let (now, node) = (self.clock.now(), self.random.random_range(0..self.nodes.len()));
         if !self.random.random_bool(0.004) {
             return;
         }
@@ -176,10 +194,10 @@ impl World {
     }
 
     /// The process is gone, and another one starts after a while.
-    fn begin_again(&mut self, node: usize, after: Duration) {
+    pub fn begin_again(&mut self, node: usize, after: Duration) {
+        self.over(node, |_| true);
         let (life, down_until) = (self.nodes[node].life + 1, Some(self.clock.now() + after));
-        let timing = Timing { ttl: self.rules.ttl, ..TIMING };
-        self.nodes[node] = Node { life, down_until, ..Node::new(timing) };
+        self.nodes[node] = Node { life, down_until, ..Node::new(self.rules) };
     }
 
     fn send(&mut self, node: usize, life: u64, delay: Duration, content: Content) {
@@ -188,7 +206,7 @@ impl World {
     }
 
     fn travel(&mut self) -> Duration {
-        let most = if self.random.random_bool(0.05) { 700 } else { 20 };
+        let most = if self.rules.dawdling && self.random.random_bool(0.05) { 700 } else { 20 };
         Duration::from_millis(self.random.random_range(0..most))
     }
 
@@ -216,7 +234,7 @@ impl World {
 
     fn worker_ends(&mut self, node: usize, term: TermId) {
         if self.nodes[node].workers.get(&term.name).is_some_and(|running| running.term == term) {
-            self.nodes[node].workers.remove(&term.name);
+            self.over(node, |name| *name == term.name);
             self.step(node, Event::Ended(term));
         }
     }
@@ -232,7 +250,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, node: usize, event: Event) {
+    pub fn step(&mut self, node: usize, event: Event) {
         let (now, jitter) = (self.clock.now(), self.random.random());
         for command in self.nodes[node].instance.step(event, now, jitter) {
             self.carry_out(node, command);
@@ -249,6 +267,7 @@ impl World {
                 assert!(now < node.instance.deadline(), "seed {}: {term} starts without trust", self.seed);
                 let trusted_until = node.instance.deadline();
                 let running = Running { term: term.clone(), trusted_until, slept: false };
+                self.history.push(Stint { node: index, term: term.clone(), from: now, to: None });
                 assert!(
                     node.workers.insert(term.name, running).is_none(),
                     "seed {}: started twice",
@@ -262,7 +281,7 @@ impl World {
             // The process exits, with whatever of its workers there was.
             Command::End => {
                 node.ended = true;
-                node.workers.clear();
+                self.over(index, |_| true);
             }
             call => {
                 let delay = self.travel();
@@ -274,18 +293,27 @@ impl World {
     /// A call arrives at the store, or is lost on the way there or back: then its sender gives up after T.
     fn execute(&mut self, node: usize, life: u64, command: Command, sent: Moment) {
         let now = self.clock.now();
-        let lost = self.nodes[node].is_cut(now) || self.rules.faults && self.random.random_bool(0.01);
+        let mut lost = self.nodes[node].is_cut(now) || self.rules.faults && self.random.random_bool(0.01);
+        if let (Command::Renew(_), Some(one_of)) = (&command, self.rules.renewals_lost) {
+            self.nodes[node].renewals += 1;
+            lost |= self.nodes[node].renewals.is_multiple_of(one_of);
+        }
         let arrives = !lost || self.random.random_bool(0.5);
         let answer = if arrives { self.answer(node, &command, sent, lost) } else { failure(&command, sent) };
         let delay = if lost { TIMING.renew_timeout } else { self.travel() };
         self.send(node, life, delay, Content::Answer(Box::new(answer)));
     }
 
+    /// From the seed too: the order in which instances come to be asked follows from it.
+    fn incarnation(&mut self) -> Incarnation {
+        format!("{:032x}", self.random.random::<u128>()).parse().expect("32 digits")
+    }
+
     fn answer(&mut self, node: usize, command: &Command, sent: Moment, lost: bool) -> Event {
         let event = match command.clone() {
             Command::Register => {
-                let me = registration(self.nodes[node].process, self.rules.ttl);
-                let names: Vec<_> = leases().into_iter().map(|(name, _)| name).collect();
+                let me = registration(self.incarnation(), self.nodes[node].process, self.rules.ttl);
+                let names: Vec<_> = self.leases.iter().map(|(name, _)| name.clone()).collect();
                 Event::Registered(me.incarnation, now(self.store.register(&me, &names)))
             }
             Command::Renew(me) => Event::Renewed(me, sent, now(self.store.renew(me))),
@@ -309,7 +337,11 @@ impl World {
                 let works =
                     self.nodes.iter().any(|n| n.workers.get(&term.name).is_some_and(|r| r.term == term));
                 assert!(!works, "seed {}: {term} released while its worker ran", self.seed);
-                Event::Released(term.clone(), now(self.store.release(&term, how)))
+                let reply = now(self.store.release(&term, how));
+                if self.rules.news && reply == Ok(true) {
+                    self.tell(node, &term.name);
+                }
+                Event::Released(term, reply)
             }
             Command::Depart(me) => {
                 now(self.store.depart(me)).unwrap();
@@ -318,6 +350,16 @@ impl World {
             other => unreachable!("{other:?} is no call"),
         };
         if lost { failure(command, sent) } else { event }
+    }
+
+    /// The others hear that the lease came free.
+    fn tell(&mut self, from: usize, name: &LeaseName) {
+        for node in (0..self.nodes.len()).filter(|node| *node != from) {
+            let Some(me) = self.nodes[node].instance.me() else { continue };
+            let (life, delay) = (self.nodes[node].life, self.travel());
+            let news = Event::News(me, News::Freed(name.clone()));
+            self.send(node, life, delay, Content::Answer(Box::new(news)));
+        }
     }
 
     /// What must be true at every moment.
@@ -358,12 +400,12 @@ fn failure(command: &Command, sent: Moment) -> Event {
     }
 }
 
-fn registration(process: leased_actors::lease::ProcessId, ttl: Duration) -> Registration {
-    Registration { process, ttl, ..leased_actors::testing::registration("node") }
+fn registration(incarnation: Incarnation, process: ProcessId, ttl: Duration) -> Registration {
+    Registration { incarnation, process, ttl, ..leased_actors::testing::registration("node") }
 }
 
 /// The memory store never waits.
-fn now<T>(call: impl Future<Output = T>) -> T {
+pub fn now<T>(call: impl Future<Output = T>) -> T {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => unreachable!("the memory store waits for nothing"),

@@ -4,19 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leased_actors::clock::Clock;
 use leased_actors::lease::LeaseStore;
 use leased_actors::lease::timing::Timing;
-use leased_actors::memory::MemoryStore;
 use leased_actors::supervisor::Supervision;
 
 use tokio::sync::Barrier;
 
-use crate::stage::{Conduct, Faulty, Log, Played, TIMING, running, start, start_with, state, until};
-
-fn world() -> (Arc<MemoryStore>, Log) {
-    (Arc::new(MemoryStore::new(Clock::boottime())), Log::default())
-}
+use crate::stage::{Conduct, Faulty, Log, Played, TIMING, running, start, start_with, state, until, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_contender_starts_no_worker_not_even_on_shutdown() {
@@ -34,7 +28,8 @@ async fn a_refused_contender_starts_no_worker_not_even_on_shutdown() {
     assert_eq!(state(&first.snapshot().borrow(), "w"), "running");
 }
 
-/// The original's own bug, and knative/pkg#2436: the process was gone before its release had landed.
+/// The original's own bug: the process was gone before its release had landed.
+// L8: knative/pkg#2436
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_waits_for_every_release_acknowledgement() {
     let (memory, log) = world();
@@ -70,7 +65,8 @@ async fn every_worker_is_told_to_stop_before_any_is_waited_for() {
     assert_eq!((report.released.len(), log.count("met")), (6, 6), "{report}");
 }
 
-/// etcd#22123: leadership was forgotten after one failed request.
+/// Leadership was forgotten after one failed request.
+// L11: etcd-io/etcd#22123
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_release_is_tried_again() {
     let (memory, log) = world();

@@ -1,7 +1,7 @@
 //! What the tests play on: a store with faults on command, workers that behave as told, and short times.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,13 +9,14 @@ use leased_actors::clock::Clock;
 use leased_actors::lease::timing::Timing;
 use leased_actors::lease::{
     Ask, Claim, Effects, Incarnation, LeaseName, LeaseStore, LeaseView, News, ProcessId, Registration,
-    Release, Renewal, StoreError, TermId,
+    Release, Renewal, StoreError, Term, TermId,
 };
 use leased_actors::memory::MemoryStore;
 use leased_actors::restart::Intensity;
 use leased_actors::supervisor::{self, Setup, Snapshot, Supervision};
 use leased_actors::worker::{Context, Worker, WorkerError};
 use tokio::sync::Barrier;
+use tokio_util::sync::CancellationToken;
 
 pub const TIMING: Timing = Timing {
     renew_every: Duration::from_millis(20),
@@ -33,21 +34,29 @@ pub const TIMING: Timing = Timing {
 pub struct Faulty {
     pub inner: Arc<MemoryStore>,
     pub away: Arc<AtomicBool>,
+    /// Whether calls are never answered, while this is so and after.
+    pub mute: Arc<AtomicBool>,
     pub failing_releases: Arc<AtomicU32>,
     pub slow_release: Duration,
     /// How long the answer of a renewal is under way.
     pub slow_renewal: Duration,
     pub log: Log,
+    /// The leases that were asked for.
+    pub asked: Log,
 }
 
 impl Faulty {
     pub fn new(inner: &Arc<MemoryStore>, log: &Log) -> Self {
-        let (away, failing_releases) = Default::default();
-        let (slow_release, slow_renewal) = Default::default();
-        Self { inner: inner.clone(), away, failing_releases, slow_release, slow_renewal, log: log.clone() }
+        let (away, mute, failing_releases) = Default::default();
+        let (slow_release, slow_renewal, asked) = Default::default();
+        let (inner, log) = (inner.clone(), log.clone());
+        Self { inner, away, mute, failing_releases, slow_release, slow_renewal, log, asked }
     }
 
-    fn reach(&self, operation: &str) -> Result<(), StoreError> {
+    async fn reach(&self, operation: &str) -> Result<(), StoreError> {
+        if self.mute.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         if self.away.load(Ordering::SeqCst) {
             return Err(StoreError { operation: operation.into(), reason: "away".into() });
         }
@@ -58,12 +67,12 @@ impl Faulty {
 #[async_trait]
 impl LeaseStore for Faulty {
     async fn register(&self, me: &Registration, names: &[LeaseName]) -> Result<(), StoreError> {
-        self.reach("register")?;
+        self.reach("register").await?;
         self.inner.register(me, names).await
     }
 
     async fn renew(&self, me: Incarnation) -> Result<Renewal, StoreError> {
-        self.reach("renew")?;
+        self.reach("renew").await?;
         let reply = self.inner.renew(me).await;
         if !self.slow_renewal.is_zero() {
             tokio::time::sleep(self.slow_renewal).await;
@@ -73,22 +82,23 @@ impl LeaseStore for Faulty {
     }
 
     async fn declare_dead(&self, who: Incarnation, seen: i64) -> Result<bool, StoreError> {
-        self.reach("declare")?;
+        self.reach("declare").await?;
         self.inner.declare_dead(who, seen).await
     }
 
     async fn bury(&self, me: Incarnation) -> Result<Vec<Incarnation>, StoreError> {
-        self.reach("bury")?;
+        self.reach("bury").await?;
         self.inner.bury(me).await
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Option<Claim>, StoreError> {
-        self.reach("claim")?;
+        self.reach("claim").await?;
+        self.asked.add(ask.name.as_str());
         self.inner.claim(ask).await
     }
 
     async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
-        self.reach("end_wait")?;
+        self.reach("end_wait").await?;
         self.inner.end_wait(term).await
     }
 
@@ -103,14 +113,14 @@ impl LeaseStore for Faulty {
             self.log.add("release refused");
             return Err(StoreError { operation: "release".into(), reason: "as told".into() });
         }
-        self.reach("release")?;
+        self.reach("release").await?;
         let reply = self.inner.release(term, how).await;
         self.log.add(format!("released {}", term.name));
         reply
     }
 
     async fn depart(&self, me: Incarnation) -> Result<(), StoreError> {
-        self.reach("depart")?;
+        self.reach("depart").await?;
         self.inner.depart(me).await
     }
 
@@ -161,6 +171,12 @@ pub enum Conduct {
     Good,
     /// When told to stop, waits until all the others were told as well.
     Meeting(Arc<Barrier>),
+    /// Logs all the time that it acts, until told to stop.
+    Acting,
+    /// Shows its term, and works until told to stop.
+    Showing(Arc<OnceLock<Term>>),
+    /// Works until both this and its own token are cancelled.
+    Rooted(CancellationToken),
     /// Does not listen, but awaits.
     Deaf,
     /// Does not listen and does not await: blocks its thread for so long.
@@ -229,6 +245,20 @@ impl Worker for Played {
                 all.wait().await;
                 self.log.add("met");
             }
+            Conduct::Acting => {
+                while !context.stop.is_cancelled() {
+                    self.log.add(format!("{} acts", self.name));
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            Conduct::Showing(term) => {
+                term.set(context.term).unwrap();
+                context.stop.cancelled().await;
+            }
+            Conduct::Rooted(root) => {
+                root.cancelled().await;
+                context.stop.cancelled().await;
+            }
             Conduct::Deaf => std::future::pending().await,
             #[allow(clippy::disallowed_methods)]
             Conduct::Blocked(time) => std::thread::sleep(time),
@@ -237,6 +267,24 @@ impl Worker for Played {
         }
         Ok(())
     }
+}
+
+pub fn world() -> (Arc<MemoryStore>, Log) {
+    (Arc::new(MemoryStore::new(Clock::boottime())), Log::default())
+}
+
+/// Declares `who` dead whatever its renewals do.
+pub async fn declare_dead(memory: &MemoryStore, who: Incarnation) {
+    let observer = leased_actors::testing::registration("observer");
+    memory.register(&observer, &[]).await.unwrap();
+    loop {
+        let Renewal::Alive(world) = memory.renew(observer.incarnation).await.unwrap() else { panic!() };
+        let Some(peer) = world.peers.iter().find(|peer| peer.incarnation == who) else { break };
+        if memory.declare_dead(who, peer.renew_seq).await.unwrap() {
+            break;
+        }
+    }
+    memory.depart(observer.incarnation).await.unwrap();
 }
 
 pub async fn start(store: Faulty, workers: Vec<Played>) -> Supervision {
@@ -255,6 +303,12 @@ pub async fn start_with(timing: Timing, store: Faulty, workers: Vec<Played>) -> 
     };
     let workers = workers.into_iter().map(|worker| Arc::new(worker) as Arc<dyn Worker>).collect();
     supervisor::start(setup, Arc::new(store), workers).await.unwrap()
+}
+
+/// Ends an instance in order. The watchdog of one that is only dropped outlives it, and bites.
+pub async fn leave(mut supervision: Supervision) {
+    supervision.shut_down();
+    supervision.ended().await.unwrap();
 }
 
 /// Waits, for at most ten seconds, until the snapshot is as wanted.

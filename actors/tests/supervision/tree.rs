@@ -1,14 +1,14 @@
 //! Failures, each led where the tree leads it: a worker's to its restart intensity, the supervisor's to the process.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leased_actors::clock::Clock;
 use leased_actors::lease::LeaseStore;
 use leased_actors::memory::MemoryStore;
 use leased_actors::supervisor::Supervision;
 
-use crate::stage::{Conduct, Faulty, Log, Played, running, start, state, until};
+use crate::stage::{Conduct, Faulty, Log, Played, TIMING, running, start, state, until};
 
 async fn one(conduct: Conduct) -> (Supervision, Log, Arc<MemoryStore>) {
     let (memory, log) = (Arc::new(MemoryStore::new(Clock::boottime())), Log::default());
@@ -36,6 +36,8 @@ async fn a_worker_beyond_its_intensity_gives_its_lease_up_with_a_cool_down() {
     }
 }
 
+/// A leader whose start failed stayed leader, half-started.
+// L18: riverqueue/river#1161
 #[tokio::test(flavor = "multi_thread")]
 async fn while_one_cools_down_the_lease_goes_to_an_instance_whose_worker_works() {
     let (memory, log) = (Arc::new(MemoryStore::new(Clock::boottime())), Log::default());
@@ -71,7 +73,8 @@ async fn a_killed_supervisor_cancels_its_workers_and_is_reported_as_a_failure() 
     assert!(memory.list().await.unwrap()[0].holder.is_some(), "nothing may be released");
 }
 
-/// controller-runtime#1132: the lease was released at the deadline although work still ran.
+/// The lease was released at the deadline although work still ran.
+// L5: controller-runtime#1132
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_cannot_be_stopped_is_overdue_and_its_lease_is_not_released() {
     let (mut supervision, log, memory) = one(Conduct::Blocked(Duration::from_secs(2))).await;
@@ -93,15 +96,22 @@ async fn a_deaf_worker_is_killed_at_its_next_await_and_then_released() {
     assert_eq!(log.lines(), ["w started", "w stopped", "released w"]);
 }
 
-/// kcp#3196, swarmkit#1658: a wedged leader kept renewing, and nobody took over.
+/// A wedged leader kept renewing, and nobody took over.
+// L39: kcp-dev/kcp#3196; moby/swarmkit#1658; hashicorp/consul#5047
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_makes_no_progress_counts_as_failed() {
+async fn a_worker_that_makes_no_progress_counts_as_failed_and_its_lease_goes_to_another() {
     let (memory, log) = (Arc::new(MemoryStore::new(Clock::boottime())), Log::default());
-    let hanging =
-        Played { progress_within: Some(Duration::from_millis(50)), ..Played::new("w", Conduct::Deaf, &log) };
+    let limit = Duration::from_millis(50);
+    let hanging = Played { progress_within: Some(limit), ..Played::new("w", Conduct::Deaf, &log) };
+    let begun = Instant::now();
     let supervision = start(Faulty::new(&memory, &log), vec![hanging]).await;
     until(&supervision, "w cools down", |s| state(s, "w") == "cooling").await;
     log.until("w stopped", 4).await;
     assert_eq!(log.count("w started"), 4, "one start and three restarts");
+    // Each is found out at its limit, and is stopped within S.
+    let most = (limit + TIMING.stop_within) * 4;
+    assert!(begun.elapsed() < most + Duration::from_secs(2), "{:?}", begun.elapsed());
     assert!(memory.list().await.unwrap()[0].holder.is_none(), "another instance could not try");
+    let good = start(Faulty::new(&memory, &log), vec![Played::new("w", Conduct::Good, &log)]).await;
+    running(&good, "w").await;
 }

@@ -1,32 +1,11 @@
 //! What happens when renewals fail, or somebody else declares this instance dead.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leased_actors::clock::Clock;
-use leased_actors::lease::{Incarnation, LeaseStore, Renewal};
-use leased_actors::memory::MemoryStore;
-
-use crate::stage::{Conduct, Faulty, Log, Played, TIMING, running, start, state, until};
-
-fn world() -> (Arc<MemoryStore>, Log) {
-    (Arc::new(MemoryStore::new(Clock::boottime())), Log::default())
-}
-
-/// Declares `who` dead whatever its renewals do.
-async fn declare_dead(memory: &MemoryStore, who: Incarnation) {
-    let observer = leased_actors::testing::registration("observer");
-    memory.register(&observer, &[]).await.unwrap();
-    loop {
-        let Renewal::Alive(world) = memory.renew(observer.incarnation).await.unwrap() else { panic!() };
-        let Some(peer) = world.peers.iter().find(|peer| peer.incarnation == who) else { break };
-        if memory.declare_dead(who, peer.renew_seq).await.unwrap() {
-            break;
-        }
-    }
-    memory.depart(observer.incarnation).await.unwrap();
-}
+use crate::stage::{
+    Conduct, Faulty, Played, TIMING, declare_dead, leave, running, start, state, until, world,
+};
 
 /// consul#1843 and kyverno#14984: work went on long after the lock was lost.
 #[tokio::test(flavor = "multi_thread")]
@@ -51,6 +30,7 @@ async fn an_external_worker_stops_when_trust_ends_and_a_fenced_one_outlives_the_
         log.place("released out") > log.place("out stopped"),
         "its old term goes back before a new one begins"
     );
+    leave(supervision).await;
 }
 
 /// consul#1162, azure-webjobs-sdk#2454: one failed renewal dropped everything.
@@ -69,6 +49,7 @@ async fn a_renewal_that_fails_now_and_then_loses_nothing() {
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
     assert_eq!(log.lines(), ["w started"]);
+    leave(supervision).await;
 }
 
 /// A slow success buys nothing: by the time of its answer, what it bought is over.

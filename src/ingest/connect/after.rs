@@ -79,10 +79,8 @@ impl<C: CursorSource> Follower<C> {
     async fn refused(&mut self, host: &Host, meters: &Meters, plan: &Plan, why: Why) -> Result<(), Reason> {
         match (why, plan.cursor) {
             (Why::UnknownDictionary, _) => self.dictionaries.failed(host, None),
-            (Why::CursorTooOld, Cursor::Seq(seq)) => {
-                if self.resume.refused(host, seq, true) {
-                    self.gap(host, meters, GapReason::OldCursor, false).await?;
-                }
+            (Why::CursorTooOld, Cursor::Seq(seq)) if self.resume.refused(host, seq, true) => {
+                self.gap(host, meters, GapReason::OldCursor, false).await?;
             }
             (Why::FutureCursor, Cursor::Seq(seq)) => {
                 meters.position_refused.set(1.0);

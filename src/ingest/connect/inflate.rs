@@ -66,7 +66,9 @@ impl Dictionary {
 /// Why a compressed message could not be read. It is not skipped: what follows would move the position past it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Undecodable {
-    #[error("a compressed message, and no dictionary to read it with")]
+    #[error(
+        "a compressed message that was not asked for; on the first wire jetstream.zstd_dictionary names what reads it"
+    )]
     NotAskedFor,
     #[error("a message compressed with dictionary {0}, which was not asked for")]
     OtherDictionary(u32),

@@ -246,7 +246,7 @@ mod tests {
         let by_time = Cursor::Time((T - 30) * S);
         assert_eq!(of(&v2(), &[numbered("b:443", 7, T * S)]), (by_time, Some(GapReason::OtherHost)));
         assert_eq!(of(&v2(), &[timed("a:443", T * S)]), (by_time, Some(GapReason::OtherWire)));
-        assert_eq!(of(&v1(), &[own.clone()]), (by_time, Some(GapReason::OtherWire)));
+        assert_eq!(of(&v1(), std::slice::from_ref(&own)), (by_time, Some(GapReason::OtherWire)));
         assert_eq!(of(&v2(), &[timed("a:443", 5)]), (Cursor::Live, Some(GapReason::OtherWire)));
         // What was read elsewhere since the host was left is not read again, unless it is only a little.
         let (near, far) = (numbered("b:443", 1, (T + 29) * S), numbered("b:443", 1, (T + 100) * S));

@@ -5,6 +5,7 @@
 mod bad_frames;
 mod endings;
 mod progress;
+mod second_wire;
 mod silence;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +75,7 @@ async fn accept(stream: TcpStream) -> (WebSocketStream<TcpStream>, Option<i64>) 
     let mut cursor = None;
     let look = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let query = request.uri().query().unwrap_or_default();
-        assert!(query.contains("wantedCollections=io.atcr.tag"), "{query}");
+        assert!(query.contains("ollections=io.atcr.tag"), "{query}");
         cursor = query.split('&').find_map(|pair| pair.strip_prefix("cursor=")?.parse().ok());
         Ok(response)
     };

@@ -68,8 +68,9 @@ type AcquiredColumns = (BigInt, BigInt, Nullable<Text>, Bool, BigInt);
 
 /// Acquires a lease: where nobody paused it, `me` is up, and its holder is nobody or dead. `me` is read, not locked: a
 /// lock would stop its own renewals behind each waiting claim. After a holder of another process that lost its beacon,
-/// the start waits the whole grace; a wait once owed stays, in full, until somebody has waited it out. The epoch is at least the timeline, from bit 42 on,
-/// and the database's clock in milliseconds below it: so it rises across a fail-over that lost the last ones.
+/// the start waits the whole grace; a wait once owed stays, in full, until somebody has waited it out. The epoch is at
+/// least the timeline, from bit 42 on, and the database's clock in milliseconds below it: so it rises across a fail-over
+/// that lost the last ones.
 const ACQUIRE: &str = "UPDATE lease SET previous = holder, holder = ?, since = {now_us},
              epoch = {greatest}(epoch + 1, {now_us} / 1000 + 4398046511104 *
                  (SELECT m.timeline FROM lease_instance m WHERE m.incarnation = ?)),

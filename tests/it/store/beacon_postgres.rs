@@ -125,6 +125,18 @@ async fn a_departed_instance_leaves_no_session_behind() {
     assert_eq!(fixture.lines(query).await, ["left"]);
 }
 
+/// A step back of the server's clock made a wait of it, as long as the step; found by `faults run --seed 3`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_without_a_grace_owes_nobody_a_wait() {
+    let (fixture, a, b) = two().await;
+    a.claim(0, None).await.unwrap();
+    a.lose_session(&fixture).await;
+    b.claim(0, Some(a.me())).await.unwrap();
+    let owed = fixture.lines("SELECT owed_us::TEXT FROM lease WHERE name = 'work'").await;
+    assert_eq!(owed, ["0"]);
+}
+
+// L35: patroni/patroni#2070
 /// patroni#2070: the session of a process that still works may end; its successor must not start beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rival_that_acts_outside_waits_the_grace_and_the_same_process_does_not() {
@@ -247,6 +259,7 @@ async fn a_release_is_told_to_the_others_and_not_to_oneself() {
     assert!(echo.is_err(), "an own release came back");
 }
 
+// L24: timgit/pg-boss#850, #851; bensheldon/good_job#303, #1417
 /// pg-boss#850, good_job#303: a listener that lost its session was deaf for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_that_lost_its_session_hears_again() {

@@ -150,6 +150,7 @@ async fn on_a_replaced_database_everything_is_lost_and_nobody_registers() {
     register(&fixture).await;
 }
 
+// L41: cq27-dev/rag-rat#409, #410; tox-dev/filelock#634
 /// cq27-dev/rag-rat#409 and tox-dev/filelock#634: a child kept its parent's lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_does_not_keep_its_parents_beacon() {

@@ -84,6 +84,8 @@ async fn a_process_that_is_told_to_stop_is_succeeded() {
     assert_eq!(holder.wait_exit(SOON), Exit::Code(0));
 }
 
+// L20: hashicorp/vault#11319
+// L21: hashicorp/vault#17643
 /// vault#11319, vault#17643: a restart of the database ended the leadership for good, or was not noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_crash_of_the_server_all_register_anew_and_the_lease_runs_again() {

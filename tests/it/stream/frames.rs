@@ -1,7 +1,5 @@
 //! Messages that no good host sends: each is counted, costs itself alone, and the next good event arrives.
 
-use std::time::Duration;
-
 use localnet::{
     ids,
     jetstream::{Door, Raw},
@@ -10,21 +8,18 @@ use localnet::{
 use serde_json::{Value, json};
 
 use super::{
-    processes,
     rows::On,
     stage::{DROPPED, EVENTS, Stage},
 };
-use crate::support::{process::Exit, truth::Said};
+use crate::support::truth::Said;
 
-/// A compressed frame as hosts send it to who asks for it: the magic number of zstd, then the rest.
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x91, 0x02, 0x00, 0xff, 0x10];
 const UNREADABLE: &str = "atcr_stream_unreadable_total";
 const SKIPPED: &str = "atcr_stream_skipped_total";
 
 /// A message, the metric that counts it, and the labels.
 type Bad = (Vec<u8>, &'static str, &'static [(&'static str, &'static str)]);
 
-/// jetstream-legacy#24 and #36, and the rest of what may come by mistake or malice.
+/// jetstream-legacy#24, and the rest of what may come by mistake or malice.
 #[tokio::test]
 async fn each_bad_message_is_counted_and_costs_itself_alone() {
     let mut stage = Stage::on(On::Sqlite).await;
@@ -54,7 +49,7 @@ async fn each_bad_message_is_counted_and_costs_itself_alone() {
         good_event(&stage, &alice, number).await;
         assert_eq!(stage.metric(metric, labels), before + 1.0, "{metric} {labels:?}");
     }
-    stage.net.jetstream(0).send_raw(Raw::Binary(ZSTD.to_vec()));
+    stage.net.jetstream(0).send_raw(Raw::Binary(vec![0xff, 0xfe]));
     good_event(&stage, &alice, 100).await;
     assert_eq!(stage.metric(DROPPED, &[("reason", "not_utf8")]), 2.0);
 
@@ -99,19 +94,6 @@ async fn a_record_without_cid_is_indexed() {
     stage.net.jetstream(0).send_raw(Raw::Text(frame));
     stage.becomes_the_fold_and(&[said(&alice, "web_v1", None, record)]).await;
     stage.stop().await;
-}
-
-/// jetstream-legacy#36: with a dictionary of one's own, compressed frames can be read by nobody else, and were skipped
-/// without a word. This version asks for none, so a dictionary is a mistake to be told at the start.
-#[tokio::test]
-async fn a_compression_dictionary_is_refused_at_the_start() {
-    let network = processes::Network::start(On::Sqlite).await;
-    let mut instance = network.instance(&[("ATCR__JETSTREAM__ZSTD_DICTIONARY", "/etc/zstd_dictionary")]);
-    assert_eq!(instance.wait_exit(Duration::from_secs(60)), Exit::Code(78));
-    let lines = instance.lines().join("\n");
-    for expected in ["jetstream.zstd_dictionary", "ATCR__JETSTREAM__ZSTD_DICTIONARY", "not supported"] {
-        assert!(lines.contains(expected), "no {expected:?} in\n{lines}");
-    }
 }
 
 /// Publishes a good event and waits until it has been read.

@@ -78,6 +78,25 @@ impl Rows {
         cursors.iter().find(|row| row["host"] == host).and_then(|row| row["time_us"].as_i64())
     }
 
+    /// The saved number of a host on the second wire.
+    pub(super) async fn number(&self, host: &str) -> Option<i64> {
+        let cursors = self.read(index::CURSORS).await;
+        cursors
+            .iter()
+            .find(|row| row["host"] == host && row["wire"] == "v2")
+            .and_then(|row| row["seq"].as_i64())
+    }
+
+    /// What is to be read again, as `DID REASON`, in order.
+    pub(super) async fn requests(&self) -> Vec<String> {
+        let rows = self.read(index::REQUESTS).await;
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+        let mut requests: Vec<_> =
+            rows.iter().map(|row| format!("{} {}", text(row, "did"), text(row, "reason"))).collect();
+        requests.sort();
+        requests
+    }
+
     /// From now on every saved position is written down, in the transaction that saves it.
     pub(super) async fn write_down_positions(&self) {
         let insert = "INSERT INTO saved_positions (host, time_us) VALUES (NEW.host, NEW.time_us)";

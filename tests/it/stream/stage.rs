@@ -74,6 +74,26 @@ impl Stage {
         Self { net, rows, follow, guard, database, running: None, recorder: handle, _counting: counting }
     }
 
+    /// From its next start on the worker follows the second wires of the Jetstreams, with their dictionaries.
+    pub(super) fn follow_second_wire(&mut self) {
+        let host = |stream: &localnet::Jetstream| connect::Host::parse(&stream.url_v2()).unwrap();
+        self.follow.hosts = self.net.jetstreams().iter().map(host).collect();
+        // Made beforehand: a client's time limit is no matter of how long the first one takes.
+        localnet::jetstream::dictionary(localnet::jetstream::V2_DICTIONARY);
+        self.follow.compression.client = Some(Guarded::trusting(self.guard.clone()).unwrap());
+    }
+
+    /// Gives every Jetstream a past of an hour, so that no position is older than what it keeps.
+    pub(super) fn begins_an_hour_ago(&self) {
+        let time_us = localnet::ids::now_us() - 3_600_000_000;
+        let did = "did:plc:strangerrrrrrrrrrrrrrrrr";
+        let line = serde_json::json!({
+            "did": did, "time_us": time_us, "kind": "identity", "identity": { "did": did, "seq": 1, "time": "" },
+        });
+        let jetstreams = self.net.jetstreams().iter();
+        jetstreams.for_each(|jetstream| _ = jetstream.publish_line(line.to_string().into_bytes()).unwrap());
+    }
+
     /// Starts the worker.
     pub(super) async fn start(&mut self) {
         let dns = Arc::new(Dns::new().unwrap());
@@ -144,6 +164,26 @@ impl Stage {
         eventually("the newest position is saved", SOON, async || {
             let (saved, newest) = (self.rows.cursor(&host).await, self.net.jetstream(0).newest_us());
             if saved == Some(newest) { Ok(()) } else { Err((saved, newest)) }
+        })
+        .await;
+    }
+
+    /// Waits until the saved number of the first Jetstream is that of its newest event.
+    pub(super) async fn saves_the_newest_number(&self) {
+        let host = self.key(0);
+        eventually("the newest number is saved", SOON, async || {
+            let newest = i64::try_from(self.net.jetstream(0).next_seq()).unwrap() - 1;
+            let saved = self.rows.number(&host).await;
+            if saved == Some(newest) { Ok(()) } else { Err((saved, newest)) }
+        })
+        .await;
+    }
+
+    /// Waits until exactly this is to be read again, as `DID REASON`.
+    pub(super) async fn asks_for(&self, expected: &[&str]) {
+        eventually("repositories are asked for again", SOON, async || {
+            let requests = self.rows.requests().await;
+            if requests == expected { Ok(()) } else { Err(requests) }
         })
         .await;
     }

@@ -68,7 +68,10 @@ pub(crate) const CONTENT: &[Part] = &[
 pub(crate) const REVISIONS: Part = part("revisions", "records", "did collection rkey rev cid state");
 
 /// Where each server's stream is.
-pub(crate) const CURSORS: Part = part("stream_cursor", "stream_cursor", "wire host time_us");
+pub(crate) const CURSORS: Part = part("stream_cursor", "stream_cursor", "wire host time_us seq");
+
+/// What is to be read again from its repository.
+pub(crate) const REQUESTS: Part = part("backfill_request", "backfill_request", "did reason asked_at");
 
 /// A part of the index, for what [`CONTENT`] leaves out.
 pub(crate) const fn part(name: &'static str, from: &'static str, columns: &'static str) -> Part {

@@ -2,7 +2,8 @@
 //!
 //! First wire (bluesky-social/jetstream-legacy): `GET /subscribe`, one JSON event per text frame, `cursor` a time and
 //! inclusive, identity and account events regardless of `wantedCollections`. Second wire (bluesky-social/jetstream):
-//! `/xrpc/network.bsky.jetstream.subscribeEvents`, see [`v2`](FutureCursor). Both compress with a dictionary if asked to.
+//! `/xrpc/network.bsky.jetstream.subscribeEvents`, the same events in an envelope with a number, which is the cursor, and
+//! `#sync` and `#info` besides. Both compress with a dictionary if asked to.
 //! Subscribers pull from one bounded log; one that falls out of it is cut without a close frame, as the real server
 //! does with a full outbox.
 

@@ -128,6 +128,22 @@ fn a_claim_answered_after_trust_has_ended_starts_nothing_and_is_given_back() {
 }
 
 #[test]
+fn nobody_asks_for_a_lease_without_trust() {
+    let asks = |commands: &[Command]| commands.iter().any(|command| matches!(command, Command::Claim(_)));
+    let mut told = Stage::registered(Effects::Fenced);
+    told.renews(row(Some(Incarnation::new()), 6));
+    told.later(2_000);
+    assert!(!asks(&told.hears(Event::News(told.me, News::Freed(name())))));
+    // A renewal that was answered so late that it buys nothing shows the lease free all the same.
+    let mut late = Stage::registered(Effects::Fenced);
+    let sent = late.now;
+    late.later(2_000);
+    let world = Heartbeat { leases: vec![row(None, 6)], peers: vec![late.own()] };
+    assert!(!asks(&late.hears(Event::Renewed(late.me, sent, Ok(Renewal::Alive(world))))));
+    assert!(asks(&late.renews(row(None, 6))));
+}
+
+#[test]
 fn a_claim_whose_answer_was_lost_is_found_by_the_next_renewal_and_given_back() {
     let mut stage = Stage::registered(Effects::Fenced);
     stage.renews(row(None, 6));
@@ -185,11 +201,13 @@ fn a_renewal_sent_before_the_claim_was_answered_shows_an_older_world() {
 
 #[test]
 fn a_term_that_the_row_no_longer_names_is_stopped_and_not_released() {
-    let others: [fn(&Stage) -> (Option<Incarnation>, i64); 3] =
-        [|_| (None, 7), |_| (Some(Incarnation::new()), 8), |stage| (Some(stage.me), 8)];
-    for other in others {
+    for other in ["nobody", "another instance", "this one, later"] {
         let mut stage = Stage::running(Effects::Fenced);
-        let (holder, epoch) = other(&stage);
+        let (holder, epoch) = match other {
+            "nobody" => (None, 7),
+            "another instance" => (Some(Incarnation::new()), 8),
+            _ => (Some(stage.me), 8),
+        };
         let commands = stage.renews(row(holder, epoch));
         assert!(is_stop(commands.last().unwrap(), true), "{commands:?}");
         assert!(
@@ -403,4 +421,27 @@ fn a_lease_that_shall_go_elsewhere_is_given_back_and_left_to_the_other_for_a_whi
     let commands = stage.hears(Event::Tick);
     let asked = |c: &Command| matches!(c, Command::Claim(ask) if ask.ends_wish);
     assert!(commands.iter().any(asked), "nobody came for it: {commands:?}");
+}
+
+/// Found by `faults run --seed 3`: it took the lease itself again, and then kept it.
+#[test]
+fn a_lease_given_up_for_balance_is_left_to_the_others_first() {
+    let mut stage = Stage::running(Effects::Fenced);
+    let idle = Peer { incarnation: Incarnation::new(), ..stage.own() };
+    let sees = |stage: &mut Stage, holder: Option<Incarnation>| {
+        let ours = row(holder, 7);
+        let second = LeaseRow { name: "second".parse().unwrap(), ..row(Some(stage.me), 3) };
+        let world = Heartbeat { leases: vec![ours, second], peers: vec![stage.own(), idle] };
+        stage.hears(Event::Renewed(stage.me, stage.now, Ok(Renewal::Alive(world))))
+    };
+    let me = Some(stage.me);
+    sees(&mut stage, me);
+    stage.later(5_000);
+    let commands = sees(&mut stage, me);
+    assert!(commands.iter().any(|command| is_stop(command, false)), "{commands:?}");
+    stage.hears(Event::Ended(stage.term(7)));
+    stage.hears(Event::Released(stage.term(7), Ok(true)));
+    stage.later(1);
+    sees(&mut stage, None);
+    assert!(matches!(stage.phase(), Phase::Deferring { .. }), "{:?}", stage.phase());
 }

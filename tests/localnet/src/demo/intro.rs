@@ -65,7 +65,8 @@ impl Place {
         let mut text = String::from(
             "\nA network in small is running on this machine, offline, with made-up accounts, images and stars.\n\
              Two instances of atcr-workers follow it. They share one database, and each kind of work is done by\n\
-             one of them at a time: whoever holds its lease.\n\n",
+             one of them at a time: whoever holds its lease. Who starts first may have all of it; within seconds\n\
+             they share it.\n\n",
         );
         for Child { label, pid, admin, .. } in children {
             let _ = writeln!(text, "  instance [{label}]  pid {pid:<8} http://{admin}/");

@@ -104,6 +104,8 @@ pub struct Account {
 /// Body of a sync event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sync {
+    /// The commit as a CAR, `{"$bytes": base64}`; what is in it matters to no consumer of Jetstream.
+    pub blocks: Value,
     /// The account.
     pub did: String,
     /// The revision that the repository is at.

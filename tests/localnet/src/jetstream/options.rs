@@ -74,6 +74,10 @@ impl Options {
             }
             wants.kinds.get_or_insert_default().push(known);
         }
+        let no_commits = wants.kinds.as_ref().is_some_and(|k| !k.is_empty() && !k.contains(&Kind::Commit));
+        if no_commits && !request.parameters("collections").is_empty() {
+            return Err(v2::invalid("collections without commits"));
+        }
         let dictionary = dictionary.map(|_| of_v2.dictionary);
         Ok(Self { is_v2: true, wants, cursor: number("cursor")?, require_hello: false, dictionary })
     }

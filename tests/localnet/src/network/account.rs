@@ -220,7 +220,8 @@ impl Accounts {
         self.seq += 1;
         let rev = self.get(did).and_then(|account| account.rev.clone()).unwrap_or_else(|| ids::tid(0, 0));
         let (did, time) = (did.to_owned(), crate::records::time(ids::now_us()));
-        Event::Sync { sync: jetstream::Sync { did, rev, seq: self.seq, time } }
+        let blocks = serde_json::json!({ "$bytes": "oA" });
+        Event::Sync { sync: jetstream::Sync { blocks, did, rev, seq: self.seq, time } }
     }
 
     pub(super) fn account_event(&mut self, did: &str, active: bool, status: Option<&str>) -> Event {

@@ -19,7 +19,11 @@ pub(crate) const QUIET: Duration = Duration::from_millis(150);
 pub(crate) struct Client(pub(crate) WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 pub(crate) async fn connect(server: &Jetstream, query: &str) -> Result<Client, Error> {
-    let url = format!("{}?{query}", server.url());
+    connect_to(&server.url(), query).await
+}
+
+async fn connect_to(url: &str, query: &str) -> Result<Client, Error> {
+    let url = format!("{url}?{query}");
     let (socket, _) = timeout(SOON, tokio_tungstenite::connect_async(url)).await.unwrap()?;
     Ok(Client(socket))
 }
@@ -32,9 +36,27 @@ pub(crate) async fn subscribe(server: &Jetstream, query: &str) -> Client {
     client
 }
 
+/// The same by the second wire.
+pub(crate) async fn subscribe_v2(server: &Jetstream, query: &str) -> Client {
+    let before = server.stats().handshakes;
+    let client = connect_to(&server.url_v2(), query).await.unwrap();
+    assert!(localnet::until(SOON, || server.stats().handshakes > before).await);
+    client
+}
+
 /// The status of a refused handshake, with its body.
 pub(crate) async fn refusal(server: &Jetstream, query: &str) -> (u16, String) {
-    match connect(server, query).await.map(|_| ()) {
+    refusal_of(connect(server, query).await)
+}
+
+/// The same by the second wire, whose refusals are JSON.
+pub(crate) async fn refusal_v2(server: &Jetstream, query: &str) -> (u16, Value) {
+    let (status, body) = refusal_of(connect_to(&server.url_v2(), query).await);
+    (status, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{query}: {body}")))
+}
+
+fn refusal_of(outcome: Result<Client, Error>) -> (u16, String) {
+    match outcome.map(|_| ()) {
         Err(Error::Http(response)) => {
             let body = response.body().clone().unwrap_or_default();
             (response.status().as_u16(), String::from_utf8_lossy(&body).into_owned())
@@ -103,14 +125,20 @@ pub(crate) async fn get(address: SocketAddr, host: &str, target: &str) -> Answer
 }
 
 pub(crate) async fn request(address: SocketAddr, bytes: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(bytes.as_bytes()).await.unwrap();
-    let mut whole = Vec::new();
-    timeout(SOON, stream.read_to_end(&mut whole)).await.expect("an answer").unwrap();
+    let whole = exchange(address, bytes).await;
     let whole = String::from_utf8_lossy(&whole).into_owned();
     let (head, body) = whole.split_once("\r\n\r\n").unwrap_or((&whole, ""));
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
     Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// All that comes back, head included.
+pub(crate) async fn exchange(address: SocketAddr, bytes: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut whole = Vec::new();
+    timeout(SOON, stream.read_to_end(&mut whole)).await.expect("an answer").unwrap();
+    whole
 }
 
 pub(crate) fn address(url: &str) -> SocketAddr {

@@ -116,7 +116,6 @@ async fn a_future_or_absent_cursor_is_live_and_an_old_one_starts_at_the_oldest()
 async fn bad_options_are_refused_with_400_before_the_upgrade() {
     let (net, _) = net().await;
     let queries = [
-        "compress=true",
         "cursor=yesterday",
         "wantedCollections=app.bsky.gra*",
         "wantedCollections=nonsense",

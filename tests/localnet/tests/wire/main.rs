@@ -9,4 +9,5 @@ mod network;
 mod program;
 mod rates;
 mod relay;
+mod second_wire;
 mod seeded;

@@ -85,6 +85,8 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
     let addresses: Value = serde_json::from_str(&program.line().await.unwrap()).unwrap();
     let control = addresses["control"].as_str().unwrap();
     let user = addresses["users"][0].as_str().unwrap();
+    let second_wire = addresses["jetstreams_v2"][1].as_str().unwrap();
+    assert!(second_wire.ends_with("/xrpc/network.bsky.jetstream.subscribeEvents"), "{second_wire}");
     let record = json!({ "did": user, "collection": "io.atcr.tag", "rkey": "x", "record": { "tag": "x" } });
     assert_eq!(
         post(control, "put", &record).await.json()["uri"],
@@ -111,6 +113,14 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
         ("mode", json!({ "jetstream": 1, "mode": "silent-but-pongs" })),
         ("door", json!({ "door": { "status": 503 }, "times": 2 })),
         ("limit", json!({ "limit": { "cut-after": 5 } })),
+        ("sync", json!({ "did": user })),
+        ("door", json!({ "door": { "xrpc": [400, "CursorTooOld"] }, "times": 1 })),
+        ("future-cursor", json!({ "what": "error" })),
+        ("compressed", json!({ "how": { "with": 5 } })),
+        ("dictionary", json!({ "id": 5 })),
+        ("send-info", json!({ "name": "OutdatedCursor", "message": "m" })),
+        ("send-error", json!({ "name": "ConsumerTooSlow", "message": "m" })),
+        ("reset-sequencer", json!({})),
         ("clear-faults", json!({})),
         (
             "rate",

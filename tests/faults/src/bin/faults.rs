@@ -1,0 +1,5 @@
+//! The fault runner; see `faults::runner`.
+
+fn main() -> std::process::ExitCode {
+    faults::runner::main()
+}
