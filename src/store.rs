@@ -176,8 +176,8 @@ impl Database {
         Ok(rows.into_iter().map(cursor).collect())
     }
 
-    /// What has to be read again from its repository: a wish about every one first, then the longest due, a thousand at
-    /// most.
+    /// What has to be read again from its repository, the longest due first: a thousand wishes at most, that about every
+    /// repository always among them.
     pub async fn backfill_requests(&self) -> Result<Vec<BackfillRequest>, ReadError> {
         let rows = queries::backfill_requests::all(&mut self.session().await?).await?;
         let request = |(did, reason, asked_at): (String, String, i64)| {

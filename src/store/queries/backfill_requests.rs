@@ -15,11 +15,13 @@ pub(in crate::store) type Row = (String, String, i64);
 /// So many are read at once. The rest is read once these are done.
 const READ_AT_ONCE: i64 = 1_000;
 
-/// At most a thousand of them, the longest due first, but for the one about every repository, which stands before all.
+/// The longest due first; the one about every repository is always among them.
 pub(in crate::store) async fn all(session: &mut Session) -> QueryResult<Vec<Row>> {
     let select = Statement::new(
-        "SELECT did, reason, asked_at FROM backfill_request
-         ORDER BY CASE WHEN did = ? THEN 0 ELSE 1 END, asked_at, did LIMIT ?",
+        "SELECT did, reason, asked_at FROM (
+             SELECT did, reason, asked_at FROM backfill_request
+             ORDER BY CASE WHEN did = ? THEN 0 ELSE 1 END, asked_at, did LIMIT ?) first
+         ORDER BY asked_at, did",
     );
     session.load::<(Text, Text, BigInt), Row>(select.bind(EVERY).bind(READ_AT_ONCE)).await
 }

@@ -190,7 +190,7 @@ async fn a_run_that_is_cut_goes_on_from_its_place(fixture: Fixture) {
     // But for the one that was under way.
     let rest = (dids.len() - cut.len()) as u64;
     assert!((rest.saturating_sub(1)..=rest + 1).contains(&(after - before)), "{} of {rest}", after - before);
-    assert_eq!(stage.net.requests(&On::site(Site::Relay(0))), relay);
+    assert!(stage.net.requests(&On::site(Site::Relay(0))) <= relay + 1);
 }
 
 async fn a_run_of_yesterday_is_given_up(fixture: Fixture) {

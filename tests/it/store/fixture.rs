@@ -156,6 +156,8 @@ impl Fixture {
             Backend::Sqlite => {
                 let path = self.options.url.strip_prefix("sqlite://").unwrap();
                 let mut connection = SqliteConnection::establish(path).unwrap();
+                // Longer than a worker's batch takes.
+                sql_query("PRAGMA busy_timeout = 10000").execute(&mut connection).unwrap();
                 sql_query(statement).execute(&mut connection).unwrap();
             }
         }
