@@ -96,6 +96,11 @@ async fn a_hidden_account_is_kept_and_shown_again_with_what_it_holds_by_then(fix
             (stage.shown(&did).await, stage.tags(&did).await),
             (vec![status.into()], vec!["first".into()])
         );
+        // Its content may be purged without a new revision, so the one that is known stands for nothing any more.
+        assert_eq!(
+            stage.lines("SELECT did AS line FROM backfill_repo WHERE rev IS NULL").await,
+            [did.as_str()]
+        );
     }
     stage.net.delete_unseen(&did, "io.atcr.tag", "first");
     stage.tag_unseen(&did, "second");

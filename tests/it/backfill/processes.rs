@@ -12,6 +12,7 @@ on_both_databases!(
     after_a_kill_the_successor_goes_on_from_the_place,
     with_an_interval_of_zero_the_lease_is_kept_and_one_run_is_all,
     two_instances_beside_the_stream_leave_what_the_repositories_hold,
+    a_deletion_that_the_stream_tells_is_asked_about_at_once,
 );
 
 /// A network that relays list, and the backfill on.
@@ -123,6 +124,31 @@ async fn two_instances_beside_the_stream_leave_what_the_repositories_hold(kind: 
     assert!(metrics.body.contains("atcr_backfill_last_run_end_timestamp_seconds"), "{}", metrics.body);
     let missed = other.metric("atcr_backfill_records_missed_by_stream_total", &[]);
     assert_eq!(missed, Some(0.0), "what the stream brings is not missed");
+}
+
+// S21: happyview#88, shinolabs/PinkSea#45
+async fn a_deletion_that_the_stream_tells_is_asked_about_at_once(kind: Kind) {
+    let stage = stage(kind).await.with("ATCR__BACKFILL__INTERVAL", "0s");
+    let _instance = stage.start("one");
+    until_runs(&stage, &["ended"]).await;
+    stage.says_what_the_source_says().await;
+    let user = &stage.seeded.users[0];
+    let becomes = async |expected: &str| {
+        let query = format!(
+            "SELECT b.state || ' ' || COALESCE(u.status, 'shown') || CASE WHEN b.gone_at > 0 THEN ' gone' ELSE '' END
+             AS line FROM backfill_repo b JOIN users u ON u.did = b.did WHERE b.did = '{user}'"
+        );
+        eventually(expected, PATIENCE, async || {
+            let seen = stage.place.lines(&query).await;
+            if seen == [expected] { Ok(()) } else { Err(seen) }
+        })
+        .await;
+    };
+    stage.net.set_account(user, false, Some("deleted"));
+    becomes("gone deleted gone").await;
+    stage.net.set_account(user, true, None);
+    becomes("read shown").await;
+    stage.says_what_the_source_says().await;
 }
 
 async fn until_some_runs(stage: &Stage, count: usize) {
