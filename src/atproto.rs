@@ -2,7 +2,7 @@
 //! are asked through. Knows nothing of the database or of any worker.
 //!
 //! In reading order: the identifiers (`did`, `handle`, `tid`, `uri`), what a record says (`records`), what a repository
-//! says about a record (`change`), whom we may ask (`guard`), and who somebody is (`identity`).
+//! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`), and who somebody is (`identity`).
 
 pub mod change;
 pub mod did;
@@ -13,6 +13,7 @@ pub mod records;
 pub mod tid;
 pub mod times;
 pub mod uri;
+pub mod xrpc;
 
 mod identifier;
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod backfill;
 pub mod leases;
 pub mod migrate;
 pub mod settings;
@@ -24,6 +25,7 @@ Examples:
   ATCR__DATABASE__URL=postgres://… atcr-workers   run on PostgreSQL, on as many machines as you like
   atcr-workers leases                             who runs what
   atcr-workers leases drain web1                  before web1 is stopped for long
+  atcr-workers backfill --all                     read every repository again
   atcr-workers settings                           every setting, and where it came from";
 
 /// The background process of an AT Protocol container registry.
@@ -52,6 +54,9 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<leases::Command>,
     },
+    /// Have repositories read again by whoever runs the backfill; waits until they are.
+    #[command(after_help = backfill::AFTER)]
+    Backfill(backfill::Arguments),
     /// Bring the database to this version's schema. `run` does it too.
     Migrate {
         /// Change nothing; list what would be applied, and exit 1 if there is anything.

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod atproto;
+pub mod backfill;
 pub mod cleanup;
 pub mod cli;
 pub mod ingest;

@@ -32,6 +32,7 @@ async fn act(cli: Cli, settings: Settings) -> Exit {
             Ok(()) => app::run(settings).await,
             Err(error) => return cli::say(&error, Exit::Settings),
         },
+        Command::Backfill(arguments) => cli::backfill::run(&settings, arguments).await,
         Command::Leases { json, command } => cli::leases::run(&settings, json, command).await,
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
         Command::Settings { json } => cli::settings::run(&settings, json),

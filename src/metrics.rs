@@ -22,6 +22,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
     let handle = recorder.install_recorder()?;
     leased_actors::metrics::describe();
+    crate::backfill::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
     Ok(handle)

@@ -7,11 +7,13 @@
 //! Texts must not hold the character NUL, which PostgreSQL cannot store: `atproto` refuses it in identifiers and records.
 
 mod apply;
+pub mod backfill;
 mod beacon;
 mod error;
 pub mod fenced;
 mod last_failure;
 pub mod leases;
+mod merge;
 mod migrate;
 mod operators;
 mod postgres;
@@ -32,6 +34,7 @@ use crate::atproto::Did;
 pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
 pub use leases::SqlLeases;
+pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};
 pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
 pub use session::Work;
@@ -173,7 +176,8 @@ impl Database {
         Ok(rows.into_iter().map(cursor).collect())
     }
 
-    /// What has to be read again from its repository, the longest due first.
+    /// What has to be read again from its repository, the longest due first: a thousand wishes at most, that about every
+    /// repository always among them.
     pub async fn backfill_requests(&self) -> Result<Vec<BackfillRequest>, ReadError> {
         let rows = queries::backfill_requests::all(&mut self.session().await?).await?;
         let request = |(did, reason, asked_at): (String, String, i64)| {

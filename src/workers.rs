@@ -3,6 +3,7 @@
 //! | worker | lease | effects | runs if |
 //! |---|---|---|---|
 //! | `jetstream` | yes | fenced | `jetstream.enabled` |
+//! | `backfill` | yes | fenced | `backfill.enabled` |
 //! | `cleanup` | yes | fenced | `cleanup.enabled` |
 
 use std::fs::File;
@@ -13,9 +14,14 @@ use std::sync::Arc;
 
 use leased_actors::worker::Worker;
 
-use crate::atproto::Collection;
 use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
 use crate::atproto::identity::{Dns, Resolver};
+use crate::atproto::{Collection, Did};
+use crate::backfill::ask::Asker;
+use crate::backfill::enumerate::Relays;
+use crate::backfill::fetch::Fetcher;
+use crate::backfill::pace::{Limits, Pace};
+use crate::backfill::{Backfill, MISSED_AFTER};
 use crate::cleanup::Cleanup;
 use crate::ingest::{self, connect};
 use crate::settings::Settings;
@@ -60,6 +66,9 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     if settings.jetstream.enabled {
         workers.push(Arc::new(jetstream(settings, database)?));
     }
+    if settings.backfill.enabled {
+        workers.push(Arc::new(backfill(settings, database)?));
+    }
     if settings.cleanup.enabled {
         workers.push(Arc::new(cleanup(settings, database)));
     }
@@ -70,7 +79,6 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
 /// what does not come.
 pub fn missing(settings: &Settings) -> Vec<&'static str> {
     let wanted = [
-        ("backfill", settings.backfill.enabled),
         ("labeler", settings.labeler.did.is_some()),
         ("webhooks", settings.webhooks.enabled),
         ("billing", settings.billing.stripe_secret_key.is_some()),
@@ -110,6 +118,25 @@ fn compression(settings: &Settings) -> Result<connect::Compression, SetUpError> 
     read.map_err(|error: io::Error| wrong(error.to_string()))?;
     let dictionary = connect::Dictionary::read(&bytes).map_err(|error| wrong(error.to_string()))?;
     Ok(connect::Compression { dictionary: Some(Arc::new(dictionary)), client })
+}
+
+/// Relays are the operator's choice; PDSes and did:web hosts are strangers'.
+fn backfill(settings: &Settings, database: &Database) -> Result<Backfill, SetUpError> {
+    let per_host = settings.backfill.per_host as usize;
+    let guard = GuardSettings { per_host, ..guard(settings)? };
+    let (guarded, operator) = (Guarded::new(guard.clone())?, Guarded::trusting(guard)?);
+    let (pace, of_relays) = (Pace::new(Limits::of(per_host)), Pace::new(Limits::of(per_host)));
+    let urls = settings.backfill.relay_urls.iter().map(|url| url.as_str().to_owned());
+    let of_registry = settings.registry.default_hold_did.iter().chain(&settings.registry.managed_holds);
+    Ok(Backfill {
+        database: database.clone(),
+        relays: Relays::new(urls, Asker::new(operator, of_relays)),
+        fetcher: Fetcher::new(resolver(settings)?, guarded, pace),
+        seeds: of_registry.filter_map(|did| Did::parse(did.as_str()).ok()).collect(),
+        interval: settings.backfill.interval,
+        concurrency: settings.backfill.concurrency as usize,
+        missed_after: MISSED_AFTER,
+    })
 }
 
 fn cleanup(settings: &Settings, database: &Database) -> Cleanup {

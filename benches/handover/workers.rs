@@ -72,7 +72,7 @@ impl Workers {
     }
 }
 
-fn environment(url: &str) -> [(&str, &str); 8] {
+fn environment(url: &str) -> [(&str, &str); 9] {
     [
         ("ATCR__DATABASE__URL", url),
         ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
@@ -81,6 +81,7 @@ fn environment(url: &str) -> [(&str, &str); 8] {
         ("ATCR__JETSTREAM__URLS", "ws://127.0.0.1:1/subscribe"),
         ("ATCR__IDENTITY__PLC_URL", "http://127.0.0.1:1"),
         // One lease, so that the line that is waited for is about it.
+        ("ATCR__BACKFILL__ENABLED", "false"),
         ("ATCR__CLEANUP__ENABLED", "false"),
         ("ATCR__TELEMETRY__FORMAT", "json"),
         ("ATCR__TELEMETRY__LEVEL", "info"),

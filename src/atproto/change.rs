@@ -33,3 +33,9 @@ pub enum State {
     /// it showed before is no longer what the repository says.
     Unreadable,
 }
+
+/// `text` as a content identifier, if it may stand as one: kept as sent, so its alphabet and length are all that matters.
+pub fn cid(text: &str) -> Option<String> {
+    let is_one = (8..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_one.then(|| text.to_owned())
+}

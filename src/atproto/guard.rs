@@ -7,15 +7,17 @@
 //! few requests at once to one host.
 
 mod address;
+mod allowance;
 mod connect;
 mod error;
 mod turns;
 
+pub use allowance::Allowance;
 pub use error::GuardError;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method};
@@ -32,6 +34,13 @@ const HEADERS_MAX: usize = 100;
 /// that are asked once a day.
 const IDLE_FOR: Duration = Duration::from_secs(15);
 const IDLE_PER_HOST: usize = 1;
+
+/// The host in an address, with its port if that is not the scheme's own: what limits per host are counted by.
+pub fn host_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
 
 /// What an operator decides about outgoing requests.
 #[derive(Debug, Clone)]
@@ -76,6 +85,13 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The body was longer than the limit.
     pub is_cut: bool,
+}
+
+impl Answer {
+    /// How soon the host may be asked again, by its own word.
+    pub fn allowance(&self) -> Allowance {
+        Allowance::of(self.status, &self.headers, SystemTime::now())
+    }
 }
 
 /// The guarded client. Clones share connections and turns.

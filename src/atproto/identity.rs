@@ -1,13 +1,15 @@
-//! Who an account is at this moment: its PDS and its handle, asked freshly. Keeps no cache, knows nothing of the database;
-//! how many resolutions run at once is the caller's business.
+//! Who an account is at this moment: its PDS and its handle, asked freshly. Knows nothing of the database; how
+//! many resolutions run at once is the caller's business. Who may use an answer that is a little old asks the cache.
 //!
 //! What is not known for certain is never told as if it were: a failed look-up is neither "gone" nor "no valid handle".
 
+mod cache;
 mod directory;
 mod document;
 mod handle;
 mod txt;
 
+pub use cache::{IdentityCache, Known, LookUp};
 pub use txt::{Dns, TxtLookup};
 
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::did::Did;
-use super::guard::Guarded;
+use super::guard::{Allowance, Guarded};
 use super::handle::Handle;
 
 /// What was found out about an account.
@@ -76,12 +78,22 @@ pub enum IdentityError {
     /// The look-up failed, and may succeed later.
     #[error("resolving failed for now: {0}")]
     Temporary(String),
+    /// Its source takes no more requests for now.
+    #[error("the source of {did} takes no more requests for now (status {status})")]
+    Throttled {
+        /// The account.
+        did: Did,
+        /// 429 or 503.
+        status: u16,
+        /// For how long.
+        allowance: Allowance,
+    },
 }
 
 impl IdentityError {
     /// Whether a later attempt may well go otherwise, with nothing changed by the account.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Temporary(_))
+        matches!(self, Self::Temporary(_) | Self::Throttled { .. })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Timestamp identifiers. The one that matters here is a repository's revision. Syntax: <https://atproto.com/specs/tid>.
 
 use super::identifier::{SyntaxError, text_traits};
+use super::times::Micros;
 
 /// A repository's revision: 13 characters of sortable base32, so that the order of the texts is the order in time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,13 @@ impl Rev {
     /// The text, as it is stored and sent.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("parse lets only ASCII in")
+    }
+
+    /// When it was made, by the clock of whoever made it: the upper bits, above ten of a clock's number.
+    pub fn time(&self) -> Micros {
+        let digit = |byte: &u8| u64::from(if byte.is_ascii_digit() { byte - b'2' } else { byte - b'a' + 6 });
+        let value = self.0.iter().fold(0_u64, |value, byte| value << 5 | digit(byte));
+        Micros(i64::try_from(value >> 10).unwrap_or(i64::MAX))
     }
 }
 
@@ -56,6 +64,15 @@ mod tests {
         ] {
             assert!(Rev::parse(text).is_err(), "{text:?} was accepted");
         }
+    }
+
+    /// The first was seen on the network, half a second later.
+    #[test]
+    fn a_revision_tells_when_it_was_made() {
+        let time = |text| Rev::parse(text).unwrap().time().0;
+        assert_eq!(time("3mptbypluud2a"), 1_783_175_887_514_441);
+        assert_eq!((time("2222222222222"), time("2222222222322")), (0, 1));
+        assert!(time("jzzzzzzzzzzzz") > time("7zzzzzzzzzzzz"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::decode::{About, Commit, Event, Kind, Message, Operation, decode, deco
 use super::known::Known;
 use super::wire::Wire;
 use crate::atproto::records::{self, Collection};
-use crate::atproto::{Change, Did, Rev, Rkey, State};
+use crate::atproto::{self, Change, Did, Rev, Rkey, State};
 
 /// An event this far ahead of our clock is no event of now. Half would mistake a badly set clock, ours or the host's,
 /// for a broken event; double lets a wrong time hide for longer.
@@ -138,13 +138,8 @@ fn change(did: &str, commit: &Commit<'_>) -> What {
             Err(error) => (State::Unreadable, Some(error.kind())),
         },
     };
-    let cid = commit.cid.as_deref().filter(|cid| is_cid(cid)).map(str::to_owned);
+    let cid = commit.cid.as_deref().and_then(atproto::change::cid);
     What::Change(Box::new(Change { did, collection, rkey, rev, cid, state }), wrong)
-}
-
-/// Whether a text may stand as a content identifier: kept as sent, so its alphabet is all that matters here.
-fn is_cid(text: &str) -> bool {
-    (8..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::meters;
 use crate::atproto::Did;
-use crate::atproto::identity::{HandleCheck, Identity, IdentityError, Resolver};
+use crate::atproto::identity::{IdentityError, Resolver};
 use crate::store::{Database, HandleFound, IdentityDue, IdentityFound, WriteError};
 
 /// Look-ups at once. At half, a first start with thousands of authors takes twice as long; at double, directories see
@@ -91,7 +91,7 @@ impl Lookups {
 async fn look_up(database: Database, resolver: Arc<Resolver>, term: Term, due: IdentityDue) -> Did {
     let did = due.did.clone();
     let found = match resolver.resolve(&did).await {
-        Ok(identity) => Some(found(identity)),
+        Ok(identity) => Some(IdentityFound::from(identity)),
         Err(IdentityError::NotFound(_) | IdentityError::Deleted(_)) => {
             Some(IdentityFound { handle: HandleFound::Invalid, pds: None })
         }
@@ -120,13 +120,4 @@ async fn store(
             None => tx.identity_failed(&due).await,
         })
         .await
-}
-
-fn found(identity: Identity) -> IdentityFound {
-    let handle = match identity.handle {
-        HandleCheck::Valid(handle) => HandleFound::Valid(handle),
-        HandleCheck::Invalid => HandleFound::Invalid,
-        HandleCheck::Unknown(_) => HandleFound::Unknown,
-    };
-    IdentityFound { handle, pds: identity.pds }
 }

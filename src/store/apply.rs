@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
+use super::queries::records::Unless;
 use super::queries::{self, Key, hold_records, manifests, user_records};
 use super::session::Session;
 use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
@@ -36,20 +37,48 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
     let new = queries::users::insert_missing(session, &authors).await?;
     queries::users::lock(session, &authors).await?;
 
-    let (within, over_limit) = within_limit(session, latest).await?;
-    let changed: HashSet<_> = queries::records::upsert_newer(session, &within).await?.into_iter().collect();
+    let mut applied = store(session, latest, Unless::AsNew).await?;
+    applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
+    let new: HashSet<String> = new.into_iter().collect();
+    applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
+    Ok(applied)
+}
+
+/// Records and sums. The authors have rows, which are locked; one change per record. New users are not told.
+pub(super) async fn store(
+    session: &mut Session,
+    changes: Vec<&Change>,
+    unless: Unless,
+) -> Result<Applied, WriteError> {
+    let count = changes.len();
+    let (within, over_limit) = within_limit(session, changes).await?;
+    let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
     let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
     let touched = replace_rows(session, &changed).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
-    let mut applied = Applied { over_limit, ..Applied::default() };
-    applied.unchanged = changes.len() - changed.len() - over_limit;
+    let unchanged = count - changed.len() - over_limit;
+    let mut applied = Applied { over_limit, unchanged, ..Applied::default() };
     for change in &changed {
         *applied.changed.entry(change.collection).or_default() += 1;
     }
-    let new: HashSet<String> = new.into_iter().collect();
-    applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
     Ok(applied)
+}
+
+/// Makes the index forget so many records of a repository, as if it had never seen them. True: there are more.
+pub(super) async fn forget(session: &mut Session, did: &Did, limit: u32) -> Result<bool, WriteError> {
+    queries::users::lock(session, std::slice::from_ref(did)).await?;
+    let gone = queries::records::forget(session, did, limit.into()).await?;
+    let mut touched = BTreeSet::new();
+    for collection in Collection::ALL {
+        let of = gone.iter().filter(|(nsid, _)| nsid == collection.nsid());
+        let keys: Vec<Key<'_>> = of.map(|(_, rkey)| (did.as_str(), rkey.as_str())).collect();
+        if !keys.is_empty() {
+            touched.extend(delete_rows(session, collection, &keys).await?);
+        }
+    }
+    queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
+    Ok(gone.len() >= limit as usize)
 }
 
 /// Of each record the change with the greatest revision, of equal ones the first, by key.

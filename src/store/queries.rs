@@ -1,6 +1,8 @@
 //! Every statement, a file per table or small family, a function per statement.
 
+pub(super) mod backfill_repos;
 pub(super) mod backfill_requests;
+pub(super) mod backfill_runs;
 pub(super) mod beacons;
 pub(super) mod cursors;
 pub(super) mod fence;

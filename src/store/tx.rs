@@ -1,9 +1,12 @@
 //! What a fenced transaction can do: to the index, and to what has expired.
 
+mod backfill;
+
 use std::time::Duration;
 
 use super::session::Session;
 use super::{BackfillRequest, IdentityDue, Sweep, WriteError, apply, queries};
+use crate::atproto::identity::{HandleCheck, Identity};
 use crate::atproto::{Change, Did, Handle, Micros};
 
 pub use super::apply::Applied;
@@ -39,6 +42,17 @@ pub struct IdentityFound {
     pub handle: HandleFound,
     /// The address of the PDS, if the identity has one.
     pub pds: Option<String>,
+}
+
+impl From<Identity> for IdentityFound {
+    fn from(identity: Identity) -> Self {
+        let handle = match identity.handle {
+            HandleCheck::Valid(handle) => HandleFound::Valid(handle),
+            HandleCheck::Invalid => HandleFound::Invalid,
+            HandleCheck::Unknown(_) => HandleFound::Unknown,
+        };
+        Self { handle, pds: identity.pds }
+    }
 }
 
 impl Tx {
@@ -107,20 +121,23 @@ impl Tx {
     /// Stores the result of a look-up. A handle moves: whoever had it has `handle.invalid` from now on. The look-up is
     /// no longer due, unless it was asked for again since `due` was read, or the handle is still unknown.
     pub async fn set_identity(&mut self, due: &IdentityDue, found: &IdentityFound) -> Result<(), WriteError> {
-        let session = &mut self.session;
+        self.store_identity(&due.did, found).await?;
+        match found.handle {
+            HandleFound::Unknown => self.identity_failed(due).await,
+            _ => Ok(queries::users::clear_due(&mut self.session, due).await?),
+        }
+    }
+
+    async fn store_identity(&mut self, did: &Did, found: &IdentityFound) -> Result<(), WriteError> {
         let handle = match &found.handle {
             HandleFound::Valid(handle) => Some(handle.as_str()),
             HandleFound::Invalid => Some(queries::users::NO_HANDLE),
             HandleFound::Unknown => None,
         };
         if let HandleFound::Valid(handle) = &found.handle {
-            queries::users::take_handle(session, &due.did, handle).await?;
+            queries::users::take_handle(&mut self.session, did, handle).await?;
         }
-        queries::users::set_identity(session, &due.did, handle, found.pds.as_deref()).await?;
-        match found.handle {
-            HandleFound::Unknown => self.identity_failed(due).await,
-            _ => Ok(queries::users::clear_due(session, due).await?),
-        }
+        Ok(queries::users::set_identity(&mut self.session, did, handle, found.pds.as_deref()).await?)
     }
 
     /// Deletes what has expired in one table, up to [`super::SWEEP_ROWS_MAX`] rows; how many it were.

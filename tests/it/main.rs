@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that they link once and share one PostgreSQL.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
+mod backfill;
 mod cited;
 mod commands;
 mod exits;

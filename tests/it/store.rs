@@ -6,7 +6,7 @@ mod beacon_sqlite;
 mod cleanup;
 mod crash_postgres;
 mod fence;
-mod fixture;
+pub(crate) mod fixture;
 mod history;
 mod identity;
 mod index;
@@ -16,7 +16,7 @@ mod migrations;
 mod opening;
 mod plans;
 mod requests;
-mod samples;
+pub(crate) mod samples;
 mod stats;
 mod supervised;
 
@@ -44,4 +44,4 @@ macro_rules! on_both {
         }
     };
 }
-use on_both;
+pub(crate) use on_both;

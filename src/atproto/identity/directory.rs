@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::{IdentityError, Resolver};
 use crate::atproto::did::Did;
-use crate::atproto::guard::GuardError;
+use crate::atproto::guard::{GuardError, host_of};
 use crate::atproto::handle::Handle;
 
 /// Real documents have 1 KiB. The bound is the protocol's reference implementations'.
@@ -24,9 +24,22 @@ impl Resolver {
             // The directory's word for a tombstone. From a host that one may lose, it says no more than 404 does.
             410 if did.method() == "plc" => Err(IdentityError::Deleted(did.clone())),
             410 => Err(IdentityError::NotFound(did.clone())),
+            status @ (429 | 503) => {
+                Err(IdentityError::Throttled { did: did.clone(), status, allowance: answer.allowance() })
+            }
             status => {
                 Err(IdentityError::Temporary(format!("the source of {did} answered with status {status}")))
             }
+        }
+    }
+
+    /// The host that is asked for the document of `did`, with its port if that is not the scheme's own: the same name for
+    /// it that requests to a PDS there have. `None` if nobody would be asked.
+    pub fn source_of(&self, did: &Did) -> Option<String> {
+        match did.method() {
+            "plc" => host_of(&self.plc_url),
+            "web" => host_of(&self.web_url(did).ok()?),
+            _ => None,
         }
     }
 

@@ -124,7 +124,8 @@ async fn only_the_directory_itself_says_that_an_account_is_gone() {
         let expected = match (&error, status) {
             (IdentityError::NotFound(did), 404) | (IdentityError::Deleted(did), 410) => *did == me,
             (IdentityError::BadDocument { .. }, 200) => true,
-            (IdentityError::Temporary(_), 302 | 400..=403 | 429 | 500..) => true,
+            (IdentityError::Throttled { .. }, 429 | 503) => true,
+            (IdentityError::Temporary(_), 302 | 400..=403 | 500) => true,
             _ => false,
         };
         assert!(expected, "{status}: {error}");

@@ -108,7 +108,12 @@ impl Batch {
     pub(super) async fn write(&self, tx: &mut Tx) -> Result<Applied, WriteError> {
         let applied = tx.apply(&self.changes).await?;
         for (did, said) in &self.accounts {
-            tx.set_account(did, said.active, said.status.as_deref(), said.at).await?;
+            let is_news = tx.set_account(did, said.active, said.status.as_deref(), said.at).await?;
+            // A deletion is confirmed by the account's own PDS before anything goes; what is shown again may have been
+            // purged meanwhile.
+            if is_news && (said.active || said.status.as_deref() == Some("deleted")) {
+                tx.ask_backfill(Some(did), "account").await?;
+            }
         }
         if !self.identities.is_empty() {
             let dids: Vec<_> = self.identities.iter().cloned().collect();

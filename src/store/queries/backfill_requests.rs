@@ -12,10 +12,18 @@ pub(in crate::store) const EVERY: &str = "*";
 /// Whose, why, and since when.
 pub(in crate::store) type Row = (String, String, i64);
 
-/// All of them, the longest due first.
+/// So many are read at once. The rest is read once these are done.
+const READ_AT_ONCE: i64 = 1_000;
+
+/// The longest due first; the one about every repository is always among them.
 pub(in crate::store) async fn all(session: &mut Session) -> QueryResult<Vec<Row>> {
-    let select = Statement::new("SELECT did, reason, asked_at FROM backfill_request ORDER BY asked_at, did");
-    session.load::<(Text, Text, BigInt), Row>(select).await
+    let select = Statement::new(
+        "SELECT did, reason, asked_at FROM (
+             SELECT did, reason, asked_at FROM backfill_request
+             ORDER BY CASE WHEN did = ? THEN 0 ELSE 1 END, asked_at, did LIMIT ?) first
+         ORDER BY asked_at, did",
+    );
+    session.load::<(Text, Text, BigInt), Row>(select.bind(EVERY).bind(READ_AT_ONCE)).await
 }
 
 /// Asks. A wish that stands already is newer from now on, so that a reading which began before it does not end it.
@@ -29,6 +37,12 @@ pub(in crate::store) async fn ask(session: &mut Session, did: &str, reason: &str
     );
     session.execute(upsert.bind(did).bind(reason)).await?;
     Ok(())
+}
+
+/// The wish about one repository, or every one: since when it stands, if it does.
+pub(in crate::store) async fn asked_at(session: &mut Session, did: &str) -> QueryResult<Option<i64>> {
+    let select = Statement::new("SELECT asked_at FROM backfill_request WHERE did = ?");
+    session.first::<BigInt, i64>(select.bind(did)).await
 }
 
 /// Takes out a wish that is fulfilled, unless it was repeated since. Whether it was there.

@@ -1,15 +1,27 @@
 //! `records`: the latest known revision of every record ever seen.
 
 use diesel::QueryResult;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::chunked;
-use crate::atproto::{Change, Collection, State};
+use crate::atproto::{Change, Collection, Did, Rev, State};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
 /// A record's key: DID, collection, rkey.
 pub(in crate::store) type RecordKey = (String, String, String);
+
+/// What is known of a record: collection, rkey, rev, cid, state.
+pub(in crate::store) type Version = (String, String, String, Option<String>, String);
+
+/// Which of what is known a change gives way to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Unless {
+    /// What is known is as new, or newer.
+    AsNew,
+    /// It is newer.
+    Newer,
+}
 
 /// Those of the keys that are known, in no order.
 pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> QueryResult<Vec<RecordKey>> {
@@ -36,31 +48,104 @@ pub(in crate::store) async fn count(
     Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0))
 }
 
-/// Stores the changes that are newer than what is known, and returns the keys of those. One per key in `changes`.
-pub(in crate::store) async fn upsert_newer(
+/// Stores the changes, but for those that give way to what is known, and returns the keys. One per key in `changes`.
+pub(in crate::store) async fn upsert(
     session: &mut Session,
     changes: &[&Change],
+    unless: Unless,
 ) -> QueryResult<Vec<RecordKey>> {
+    let older = match unless {
+        Unless::AsNew => "<",
+        Unless::Newer => "<=",
+    };
     let mut changed = Vec::new();
     for chunk in chunked(changes, |c| {
         let (rev, state) = (c.rev.as_str(), state(&c.state));
         row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str(), rev, &c.cid, state]
     }) {
-        let upsert = Statement::new(
-            "WITH new (did, collection, rkey, rev, cid, state) AS (VALUES {rows})
+        let upsert = format!(
+            "WITH new (did, collection, rkey, rev, cid, state) AS (VALUES {{rows}})
              INSERT INTO records (did, collection, rkey, rev, cid, state, changed_at)
-             SELECT did, collection, rkey, rev, cid, state, {now_us} FROM new WHERE TRUE
+             SELECT did, collection, rkey, rev, cid, state, {{now_us}} FROM new WHERE TRUE
              ON CONFLICT (did, collection, rkey) DO UPDATE SET
                  rev = excluded.rev, cid = excluded.cid, state = excluded.state, changed_at = excluded.changed_at
-             WHERE records.rev{bytes} < excluded.rev
-             RETURNING did, collection, rkey",
+             WHERE records.rev{{bytes}} {older} excluded.rev
+             RETURNING did, collection, rkey"
         );
-        changed.extend(session.load::<(Text, Text, Text), _>(upsert.rows(&chunk)).await?);
+        let upsert = Statement::new(&upsert).rows(&chunk);
+        changed.extend(session.load::<(Text, Text, Text), _>(upsert).await?);
     }
     Ok(changed)
 }
 
-fn state(state: &State) -> &'static str {
+/// What is known of these records of one repository, in no order.
+pub(in crate::store) async fn versions(
+    session: &mut Session,
+    did: &Did,
+    of: &[Change],
+) -> QueryResult<Vec<Version>> {
+    let mut versions = Vec::new();
+    for chunk in chunked(of, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
+        let select = Statement::new(
+            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+             SELECT collection, rkey, rev, cid, state FROM records
+             WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
+        );
+        let rows = session.load::<(Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(&chunk));
+        versions.extend(rows.await?);
+    }
+    Ok(versions)
+}
+
+/// These records are as they were at `rev` still: what is older than that and comes later is old news.
+pub(in crate::store) async fn confirm(
+    session: &mut Session,
+    did: &Did,
+    rev: Rev,
+    same: &[&Change],
+) -> QueryResult<()> {
+    for chunk in chunked(same, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
+        let update = Statement::new(
+            "WITH same (did, collection, rkey) AS (VALUES {rows})
+             UPDATE records SET rev = ?
+             WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM same) AND rev{bytes} < ?",
+        );
+        session.execute(update.rows(&chunk).bind(rev.as_str()).bind(rev.as_str())).await?;
+    }
+    Ok(())
+}
+
+/// Records of a collection that are there and have not been seen at `rev` or later.
+pub(in crate::store) async fn older_than(
+    session: &mut Session,
+    did: &Did,
+    collection: Collection,
+    rev: Rev,
+    limit: i64,
+) -> QueryResult<Vec<String>> {
+    let select = Statement::new(
+        "SELECT rkey FROM records
+         WHERE did = ? AND collection = ? AND state <> 'absent' AND rev{bytes} < ? LIMIT ?",
+    );
+    let select = select.bind(did.as_str()).bind(collection.nsid()).bind(rev.as_str()).bind(limit);
+    session.load::<Text, String>(select).await
+}
+
+/// Forgets records of one repository, tombstones included: collection and rkey of each.
+pub(in crate::store) async fn forget(
+    session: &mut Session,
+    did: &Did,
+    limit: i64,
+) -> QueryResult<Vec<(String, String)>> {
+    let delete = Statement::new(
+        "DELETE FROM records WHERE did = ? AND (collection, rkey) IN (
+             SELECT collection, rkey FROM records WHERE did = ? LIMIT ?) RETURNING collection, rkey",
+    );
+    session.load::<(Text, Text), _>(delete.bind(did.as_str()).bind(did.as_str()).bind(limit)).await
+}
+
+/// The word for a state.
+pub(in crate::store) fn state(state: &State) -> &'static str {
     match state {
         State::Present(_) => "present",
         State::Absent => "absent",

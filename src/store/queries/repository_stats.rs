@@ -4,6 +4,7 @@
 //! the hold). So a sum depends on three tables, whose rows come in any order and from several writers.
 
 use diesel::QueryResult;
+use diesel::sql_types::Text;
 
 use super::chunked;
 use crate::store::session::Session;
@@ -50,6 +51,12 @@ pub(in crate::store) async fn recompute(
         session.execute(Statement::new(&delete).rows(&chunk)).await?;
     }
     Ok(())
+}
+
+/// The names of an owner's repositories that there are sums of.
+pub(in crate::store) async fn of_owner(session: &mut Session, owner: &str) -> QueryResult<Vec<String>> {
+    let select = Statement::new("SELECT repository FROM repository_stats WHERE did = ?");
+    session.load::<Text, String>(select.bind(owner)).await
 }
 
 /// Locks the sums in their order, those that do not exist included: they are made for it.

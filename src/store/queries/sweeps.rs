@@ -37,6 +37,9 @@ enum Keep {
 /// A cool-down ends within minutes, and what it says of earlier failures is old news within the hour.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// What a repository was read at is worth a month of memory after no relay lists it any more; what a run did, too.
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Every table that is swept. Instances come after the events that name them.
 pub const SWEEPS: &[Sweep] = &[
     Sweep {
@@ -60,6 +63,19 @@ pub const SWEEPS: &[Sweep] = &[
         keep: Keep::For(DAY),
         statement: "DELETE FROM lease_cooldown WHERE (name, process) IN (
                         SELECT name, process FROM lease_cooldown WHERE until < {now_us} - ? LIMIT ?)",
+    },
+    Sweep {
+        table: "backfill_run",
+        keep: Keep::For(MONTH),
+        statement: "DELETE FROM backfill_run WHERE id IN (
+                        SELECT id FROM backfill_run WHERE ended_at < {now_us} - ?
+                        AND id < (SELECT MAX(id) FROM backfill_run) LIMIT ?)",
+    },
+    Sweep {
+        table: "backfill_repo",
+        keep: Keep::For(MONTH),
+        statement: "DELETE FROM backfill_repo WHERE did IN (
+                        SELECT did FROM backfill_repo WHERE found_at < {now_us} - ? AND next_at IS NULL LIMIT ?)",
     },
 ];
 

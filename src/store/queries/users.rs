@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel::QueryResult;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::chunked;
 use super::leases::micros;
@@ -77,6 +77,43 @@ pub(in crate::store) async fn set_account(
     );
     let update = update.bind(active).bind(status).bind(at.0).bind(did.as_str()).bind(at.0);
     Ok(session.execute(update).await? == 1)
+}
+
+/// What an account's PDS was found to say of it, if that is news: then later than all that is known. Whether it was.
+pub(in crate::store) async fn set_standing(
+    session: &mut Session,
+    did: &Did,
+    active: bool,
+    status: Option<&str>,
+    at: Micros,
+) -> QueryResult<bool> {
+    let update = Statement::new(
+        "UPDATE users SET active = ?, status = ?, account_at = ? WHERE did = ? AND account_at < ?
+         AND (active <> ? OR COALESCE(status, '') <> COALESCE(?, ''))",
+    );
+    let update = update.bind(active).bind(status).bind(at.0).bind(did.as_str()).bind(at.0);
+    Ok(session.execute(update.bind(active).bind(status)).await? == 1)
+}
+
+/// The handle and the PDS that are known of an account.
+pub(in crate::store) async fn identity(
+    session: &mut Session,
+    did: &Did,
+) -> QueryResult<Option<(String, Option<String>)>> {
+    let select = Statement::new("SELECT handle, pds FROM users WHERE did = ?");
+    session.first::<(Text, Nullable<Text>), _>(select.bind(did.as_str())).await
+}
+
+/// Since when an account's look-up is due, if it is.
+pub(in crate::store) async fn due_at(session: &mut Session, did: &Did) -> QueryResult<Option<i64>> {
+    let select = Statement::new("SELECT identity_due_at FROM users WHERE did = ?");
+    Ok(session.first::<Nullable<BigInt>, Option<i64>>(select.bind(did.as_str())).await?.flatten())
+}
+
+/// Deletes an account, and with it all that it has in other tables. Whether it was there.
+pub(in crate::store) async fn delete(session: &mut Session, did: &Did) -> QueryResult<bool> {
+    let delete = Statement::new("DELETE FROM users WHERE did = ?");
+    Ok(session.execute(delete.bind(did.as_str())).await? == 1)
 }
 
 /// Makes the look-ups due. The time always changes, so that a look-up that is under way does not clear it.

@@ -157,7 +157,8 @@ impl Fixture {
             Backend::Sqlite => {
                 let path = self.options.url.strip_prefix("sqlite://").unwrap();
                 let mut connection = SqliteConnection::establish(path).unwrap();
-                connection.batch_execute("PRAGMA busy_timeout = 5000").unwrap();
+                // Longer than a worker\'s batch takes.
+                connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
                 sql_query(statement).execute(&mut connection).unwrap();
             }
         }

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use atcr_workers::atproto::{Collection, Micros};
+use atcr_workers::store::backfill::{Gone, ListName, ListedPart, RepoOutcome, RepoState, RunPlan, RunTotals};
 use atcr_workers::store::{HandleFound, IdentityFound, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
-use leased_actors::lease::{LeaseStore, Release};
+use leased_actors::lease::{LeaseStore, Release, Term};
 
 use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 18] = [
+const LARGE: [&str; 20] = [
     "users",
     "records",
     "manifests",
@@ -27,6 +29,8 @@ const LARGE: [&str; 18] = [
     "hold_repository_stats",
     "repository_stats",
     "scans",
+    "backfill_repo",
+    "r",
     "s",
     "m",
     "c",
@@ -89,6 +93,7 @@ async fn no_statement_reads_a_whole_table() {
         tx.identity_failed(&due).await
     };
     fixture.database.fenced(&term, work).await.unwrap();
+    backfill(&fixture, &term).await;
     fixture.leases.renew(term.id().holder).await.unwrap();
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
 
@@ -107,4 +112,57 @@ async fn no_statement_reads_a_whole_table() {
         scans.extend(plan.iter().filter(of_large).map(|step| format!("{step}: {text}")));
     }
     assert!(scans.is_empty(), "{}", scans.join("\n"));
+}
+
+/// What a backfill asks and writes.
+async fn backfill(fixture: &Fixture, term: &Term) {
+    let database = &fixture.database;
+    let (user, hold) = (did("did:plc:user"), did("did:web:hold"));
+    let plan = RunPlan {
+        reason: "start".into(),
+        forced: false,
+        lists: vec![ListName::Users, ListName::Holds],
+        seeds: vec![hold.clone()],
+    };
+    let work = async move |tx: &mut Tx| tx.begin_run(&plan).await;
+    let run = database.fenced(term, work).await.unwrap();
+    for list in [ListName::Users, ListName::Holds] {
+        database.named_repos(&list, None, 10).await.unwrap();
+    }
+    let (list, found) = (database.due_list().await.unwrap().unwrap(), vec![user.clone()]);
+    let work = async move |tx: &mut Tx| {
+        tx.found_repos(&list, false, &found, Some("did:plc:user")).await?;
+        tx.list_failed(&list, "down", Some(std::time::Duration::ZERO), true).await
+    };
+    database.fenced(term, work).await.unwrap();
+    let repo = database.due_repos(10).await.unwrap().remove(0);
+    database.is_run_done(run).await.unwrap();
+    database.backfill_report().await.unwrap();
+    database.backfill_repo(&user).await.unwrap();
+    database.backfill_asked_at(Some(&user)).await.unwrap();
+    let records = vec![present("did:plc:user", "t1", 3, tag("app", "latest", 1))];
+    let part = ListedPart { did: user.clone(), rev: rev(3), records, forced: false };
+    let outcome = RepoOutcome {
+        state: RepoState::Read,
+        rev: Some(Some(rev(3))),
+        is_listed: true,
+        failures: 0,
+        error: None,
+        next_in: None,
+        gone: Gone::Not,
+    };
+    let identity = IdentityFound { handle: HandleFound::Invalid, pds: Some("http://pds".into()) };
+    let work = async move |tx: &mut Tx| {
+        tx.force_repos(std::slice::from_ref(&user)).await?;
+        tx.merge(&part).await?;
+        tx.delete_unlisted(&user, Collection::Tag, rev(3)).await?;
+        tx.set_standing(&user, false, Some("suspended"), Micros(1)).await?;
+        tx.found_identity(&user, repo.identity_due.as_ref(), &identity).await?;
+        tx.repo_read(&user, &outcome).await?;
+        tx.add_to_run(run, &RunTotals::default()).await?;
+        while tx.forget_records(&hold).await? {}
+        tx.delete_account(&hold).await?;
+        tx.end_run(run).await
+    };
+    database.fenced(term, work).await.unwrap();
 }

@@ -188,6 +188,11 @@ impl Stage {
     /// Waits until every table is what the repositories hold, revisions included.
     pub(crate) async fn is_the_source(&self) {
         self.caught_up().await;
+        self.says_what_the_source_says().await;
+    }
+
+    /// The same but for the revisions: a backfill knows one of a whole repository, not that of each record.
+    pub(crate) async fn says_what_the_source_says(&self) {
         eventually("every table is what the repositories hold", PATIENCE, async || {
             let found = index::read(self.place.url(), index::CONTENT).await.expect("the database answers");
             truth::compare(&found, &source::rows(&self.net))

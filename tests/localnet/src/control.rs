@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
-use crate::network::{Fault, On};
+use crate::network::{Ending, Fault, Made, On, Rate, Site};
 
 /// What can be asked for. Names on the wire are in kebab-case.
 #[derive(Debug, Deserialize)]
@@ -29,6 +29,16 @@ pub enum Command {
     Sync { did: String },
     Fault { on: On, fault: Fault },
     ClearFaults {},
+    Rate { on: On, rate: Rate },
+    ClearRates {},
+    Ending { site: Site, ending: Ending },
+    PutUnseen { did: String, collection: String, rkey: String, record: Value },
+    DeleteUnseen { did: String, collection: String, rkey: String },
+    Move { did: String, pds: usize },
+    Tombstone { did: String },
+    Throttle { did: String, on: bool },
+    Crawl {},
+    MakeAccounts { accounts: usize, records: usize },
     Cut { jetstream: Option<usize> },
     Mode { jetstream: Option<usize>, mode: Mode },
     Door { jetstream: Option<usize>, door: Door, times: usize },
@@ -64,7 +74,7 @@ impl Control {
     pub async fn start(net: Arc<Net>, port: u16) -> io::Result<Self> {
         let serve = move |stream| {
             let net = Arc::clone(&net);
-            http::serve(stream, move |request| respond(&net, request))
+            http::serve(stream, move |request| (respond(&net, request), ()))
         };
         Ok(Self { listener: Listener::start(port, serve).await? })
     }
@@ -91,6 +101,8 @@ fn stats(net: &Net) -> Value {
     json!({
         "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
+        "most_at_once": net.most_at_once(&On::any()),
+        "too_early": net.too_early(Duration::ZERO),
     })
 }
 
@@ -101,8 +113,26 @@ fn read(command: &str, body: &[u8]) -> Result<Command, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
+/// The account that has to be there.
+fn of_account(command: &Command) -> Option<&str> {
+    match command {
+        Command::Put { did, .. }
+        | Command::PutUnseen { did, .. }
+        | Command::Delete { did, .. }
+        | Command::DeleteUnseen { did, .. }
+        | Command::SetAccount { did, .. }
+        | Command::ChangeHandle { did, .. }
+        | Command::Move { did, .. }
+        | Command::Tombstone { did }
+        | Command::Throttle { did, .. } => Some(did),
+        _ => None,
+    }
+}
+
 fn obey(net: &Net, command: Command) -> Result<Answer, String> {
-    let known = |did: &str| net.account(did).map(drop).ok_or_else(|| format!("there is no account {did}"));
+    if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
+        return Err(format!("there is no account {did}"));
+    }
     let of = |number: Option<usize>| {
         let number = number.unwrap_or(0);
         net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
@@ -111,25 +141,38 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
     match command {
         Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
         Command::Put { did, collection, rkey, record } => {
-            known(&did)?;
             result = json!(net.put(&did, &collection, &rkey, record));
         }
         Command::Delete { did, collection, rkey } => {
-            known(&did)?;
             result = json!({ "rev": net.delete(&did, &collection, &rkey) });
         }
-        Command::SetAccount { did, active, status } => {
-            known(&did)?;
-            net.set_account(&did, active, status.as_deref());
-        }
-        Command::ChangeHandle { did, handle } => {
-            known(&did)?;
-            net.change_handle(&did, &handle);
-        }
+        Command::SetAccount { did, active, status } => net.set_account(&did, active, status.as_deref()),
+        Command::ChangeHandle { did, handle } => net.change_handle(&did, &handle),
         Command::Identity { did } => net.identity_event(&did),
         Command::Sync { did } => net.sync_event(&did),
         Command::Fault { on, fault } => net.set_fault(on, fault),
         Command::ClearFaults {} => net.clear_faults(),
+        Command::Rate { on, rate } => net.set_rate(on, rate),
+        Command::ClearRates {} => net.clear_rates(),
+        Command::Ending { site, ending } => net.set_ending(site, ending),
+        Command::PutUnseen { did, collection, rkey, record } => {
+            result = json!(net.put_unseen(&did, &collection, &rkey, record));
+        }
+        Command::DeleteUnseen { did, collection, rkey } => {
+            result = json!({ "rev": net.delete_unseen(&did, &collection, &rkey) });
+        }
+        Command::Move { did, pds } => {
+            if pds >= net.pds_count() {
+                return Err(format!("there is no PDS {pds}"));
+            }
+            net.move_account(&did, pds);
+        }
+        Command::Tombstone { did } => net.tombstone(&did),
+        Command::Throttle { did, on } => net.throttle(&did, on),
+        Command::Crawl {} => net.crawl(),
+        Command::MakeAccounts { accounts, records } => {
+            result = json!({ "made": net.add_made_accounts(accounts, Made::records(records)).len() });
+        }
         Command::Cut { jetstream } => of(jetstream)?.cut(),
         Command::Mode { jetstream, mode } => of(jetstream)?.set_mode(mode),
         Command::Door { jetstream, door, times } => of(jetstream)?.set_door(door, times),

@@ -38,8 +38,9 @@ pub fn did_plc(seed: u64, name: &str) -> String {
 
 /// `sha256:` and 64 hex digits.
 pub fn digest(of: &[u8]) -> String {
-    let hex: String = Sha256::digest(of).iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{hex}")
+    let digit = |b: u8| char::from_digit(u32::from(b), 16).unwrap_or('0');
+    let hex = Sha256::digest(of).into_iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]);
+    "sha256:".chars().chain(hex).collect()
 }
 
 /// The key of a hold's statistics record: the first 16 bytes of sha256("owner/repository"), base32.

@@ -32,14 +32,15 @@ impl Place {
             ("ATCR__NETWORK__TEST_HOSTS", net.test_hosts().to_string()),
             ("ATCR__IDENTITY__PLC_URL", net.plc_url()),
             ("ATCR__JETSTREAM__URLS", streams.join(",")),
-            // There is no relay here, and the public ones are not to be asked about made-up accounts.
-            ("ATCR__BACKFILL__RELAY_URLS", String::new()),
+            // The public ones are not to be asked about made-up accounts.
+            ("ATCR__BACKFILL__RELAY_URLS", net.relay_urls().join(",")),
         ];
         let network = format!(
-            "  event stream   {}\n  directory      {}\n  PDS            {}\n",
+            "  event stream   {}\n  directory      {}\n  PDS            {}\n  relay          {}\n",
             streams.join(" "),
             net.plc_url(),
-            net.pds_url()
+            net.pds_url(),
+            net.relay_urls().join(" ")
         );
         let (directory, control) = (directory.to_owned(), control.url());
         Ok(Self { binary, directory, shared, admins: free_addresses()?, network, control })

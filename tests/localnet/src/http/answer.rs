@@ -10,6 +10,10 @@ pub(crate) enum Manner {
     Never,
     /// One byte of the body each 100 ms.
     Slow,
+    /// All of it, so much later.
+    Late {
+        millis: u32,
+    },
     /// Ends in the middle of the body.
     CutInBody,
     /// A body of so many bytes, without a length in the head.

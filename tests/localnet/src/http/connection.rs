@@ -1,6 +1,7 @@
 //! Reading requests from, and writing answers to, one TCP connection.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) host: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// Where it came from.
+    pub(crate) client: IpAddr,
 }
 
 impl Request {
@@ -59,7 +62,15 @@ impl Request {
         let host = headers.iter().find(|(n, _)| n == "host").map_or("", |(_, v)| v.as_str());
         let host = host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase();
         let (method, path, query) = (method.to_owned(), percent_decode(path), query.to_owned());
-        Some(Self { method, path, query, host, headers, body: Vec::new() })
+        Some(Self {
+            method,
+            path,
+            query,
+            host,
+            headers,
+            body: Vec::new(),
+            client: Ipv4Addr::LOCALHOST.into(),
+        })
     }
 }
 
@@ -92,6 +103,7 @@ impl Connection {
             }
         }
         request.body = self.buffer.drain(..length).collect();
+        request.client = self.stream.peer_addr()?.ip();
         Ok(Some(request))
     }
 
@@ -125,6 +137,10 @@ impl Connection {
         match answer.manner {
             Manner::Plain => self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await,
             Manner::Never => self.until_closed().await,
+            Manner::Late { millis } => {
+                tokio::time::sleep(Duration::from_millis(millis.into())).await;
+                self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await
+            }
             Manner::CutInBody => {
                 self.stream.write_all(&[&answer.head(), &answer.body[..half]].concat()).await
             }

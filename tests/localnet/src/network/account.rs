@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::made::Made;
 use crate::ids;
 use crate::jetstream::{self, Commit, Event, Identity};
 
@@ -16,6 +17,14 @@ pub struct Record {
     pub cid: String,
     /// JSON, with `$type`.
     pub value: Value,
+}
+
+/// Which records are asked for.
+pub(super) struct PageOf<'a> {
+    pub(super) collection: &'a str,
+    pub(super) beyond: Option<&'a str>,
+    pub(super) reverse: bool,
+    pub(super) limit: usize,
 }
 
 /// What became of a put.
@@ -40,6 +49,8 @@ pub struct Account {
     pub claims: Option<String>,
     /// Number of its PDS; None: its own host (did:web).
     pub pds: Option<usize>,
+    /// What its document names in place of its PDS's address.
+    pub endpoint: Option<String>,
     /// Whether it is served.
     pub active: bool,
     /// Why not, if not.
@@ -48,8 +59,12 @@ pub struct Account {
     pub tombstoned: bool,
     /// Revision of the repository; None while empty from the start.
     pub rev: Option<String>,
-    /// Collection, record key, record.
+    /// Relays do not take it, and so no Jetstream has it either.
+    pub throttled: bool,
+    /// Collection, record key, record; empty while the repository is made up.
     pub records: BTreeMap<String, BTreeMap<String, Record>>,
+    /// Its records are made up on request.
+    pub made: Option<Made>,
 }
 
 impl Account {
@@ -59,12 +74,57 @@ impl Account {
             handle: handle.to_owned(),
             claims: Some(did.to_owned()),
             pds,
+            endpoint: None,
             active: true,
             status: None,
             tombstoned: false,
             rev: None,
+            throttled: false,
             records: BTreeMap::new(),
+            made: None,
         }
+    }
+
+    /// Collections with records.
+    pub(super) fn collections(&self) -> Vec<String> {
+        let written = self.records.iter().filter(|(_, records)| !records.is_empty());
+        let made = self.made.iter().flat_map(Made::collections);
+        written.map(|(name, _)| name.clone()).chain(made.map(str::to_owned)).collect()
+    }
+
+    /// Up to so many records beyond a key, from the greatest key down or (`reverse`) from the least up.
+    pub(super) fn page(&self, of: &PageOf<'_>) -> Vec<(String, Record)> {
+        if let Some(made) = &self.made {
+            return made.page(self, of);
+        }
+        let all = self.records.get(of.collection).into_iter().flatten();
+        let beyond =
+            |rkey: &str| of.beyond.is_none_or(|key| if of.reverse { rkey > key } else { rkey < key });
+        let own = |(rkey, record): (&String, &Record)| (rkey.clone(), record.clone());
+        let rows = all.filter(|(rkey, _)| beyond(rkey));
+        if of.reverse {
+            rows.take(of.limit).map(own).collect()
+        } else {
+            rows.rev().take(of.limit).map(own).collect()
+        }
+    }
+
+    pub(super) fn record(&self, collection: &str, rkey: &str) -> Option<Record> {
+        match &self.made {
+            Some(made) => made.record_at(self, collection, rkey),
+            None => self.records.get(collection)?.get(rkey).cloned(),
+        }
+    }
+
+    /// What was made up becomes real, before something is changed in it.
+    fn settle(&mut self) {
+        let Some(made) = self.made.clone() else { return };
+        for collection in made.collections() {
+            let of = PageOf { collection, beyond: None, reverse: true, limit: usize::MAX };
+            let records = made.page(self, &of).into_iter().collect();
+            self.records.insert(collection.to_owned(), records);
+        }
+        self.made = None;
     }
 
     pub(super) fn document(&self, pds_url: &str) -> Value {
@@ -113,7 +173,9 @@ impl Accounts {
 
     /// By DID or handle, as `repo` parameters allow.
     pub(super) fn find(&self, repo: &str) -> Option<&Account> {
-        self.get(repo).or_else(|| self.all().find(|account| account.handle == repo))
+        // Looking through all handles for an account that is not there would make a large network slow.
+        let by_handle = || self.all().find(|account| account.handle == repo);
+        if repo.starts_with("did:") { self.get(repo) } else { by_handle() }
     }
 
     pub(super) fn put(&mut self, did: &str, collection: &str, rkey: &str, mut value: Value) -> (Put, Commit) {
@@ -123,6 +185,7 @@ impl Accounts {
         }
         let cid = ids::cid(&value);
         let account = self.get_mut(did);
+        account.settle();
         account.rev = Some(rev.clone());
         let record = Record { rev: rev.clone(), cid: cid.clone(), value: value.clone() };
         let old = account.records.entry(collection.to_owned()).or_default().insert(rkey.to_owned(), record);
@@ -140,6 +203,7 @@ impl Accounts {
     pub(super) fn delete(&mut self, did: &str, collection: &str, rkey: &str) -> Option<Commit> {
         let rev = self.next_rev();
         let account = self.get_mut(did);
+        account.settle();
         account.records.get_mut(collection)?.remove(rkey)?;
         account.rev = Some(rev.clone());
         let (collection, rkey) = (collection.to_owned(), rkey.to_owned());

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use super::account::Accounts;
+use super::endings::Ending;
 use super::{Account, World, pds};
 use crate::http::{Answer, Request};
 use crate::lock;
@@ -23,16 +25,15 @@ pub(super) fn plc(world: &World, request: &Request) -> Answer {
 }
 
 /// A `*.test` host: the claims of handles, the documents of did:web, and the PDS of did:web accounts.
-pub(super) fn host(world: &World, request: &Request) -> Answer {
+pub(super) fn host(world: &World, ending: Ending, request: &Request) -> Answer {
     match request.path.as_str() {
-        "/.well-known/atproto-did" => handle_claim(world, &request.host),
+        "/.well-known/atproto-did" => handle_claim(&lock(&world.accounts), &request.host),
         "/.well-known/did.json" => web_document(world, &request.host),
-        _ => pds::answer(world, None, request),
+        _ => pds::answer(world, None, ending, request),
     }
 }
 
-pub(super) fn handle_claim(world: &World, host: &str) -> Answer {
-    let accounts = lock(&world.accounts);
+pub(super) fn handle_claim(accounts: &Accounts, host: &str) -> Answer {
     let claim = accounts.all().find(|account| account.handle == host).and_then(|a| a.claims.clone());
     claim.map_or_else(|| Answer::text(404, "User not found"), |did| Answer::text(200, did))
 }
@@ -46,6 +47,9 @@ fn web_document(world: &World, host: &str) -> Answer {
 }
 
 fn pds_url(world: &World, account: &Account) -> String {
+    if let Some(endpoint) = &account.endpoint {
+        return endpoint.clone();
+    }
     let host = account.did.strip_prefix("did:web:").unwrap_or_default();
     let own = || format!("http://{host}");
     account.pds.and_then(|number| lock(&world.pds_urls).get(number).cloned()).unwrap_or_else(own)

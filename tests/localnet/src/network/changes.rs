@@ -6,7 +6,8 @@ use std::sync::MutexGuard;
 use serde_json::Value;
 
 use super::Net;
-use super::account::{Account, Accounts, Put, Record};
+use super::account::{Account, Accounts, PageOf, Put, Record};
+use super::made::Made;
 use crate::jetstream::Event;
 use crate::{ids, lock};
 
@@ -24,6 +25,52 @@ impl Net {
         let did = format!("did:web:{name}.test");
         lock(&self.world.accounts).add(Account::new(&did, &format!("{name}.test"), None));
         did
+    }
+
+    /// Makes so many accounts `madeN.test` over all PDSes, each with so many records that are made up on request: a
+    /// network of any size takes no memory and no time. Relays know them, no Jetstream ever told. Returns their DIDs.
+    pub fn add_made_accounts(&self, accounts: usize, made: Made) -> Vec<String> {
+        let mut known = lock(&self.world.accounts);
+        let mut relays = lock(&self.world.relays);
+        let first = known.all().filter(|account| account.made.is_some()).count();
+        let add = |number: usize| {
+            let did = ids::did_plc(self.world.seed, &format!("made{number}"));
+            let mut account =
+                Account::new(&did, &format!("made{number}.test"), Some(number % self.pdses.len()));
+            account.made = Some(Made { number: number as u64, ..made.clone() });
+            account.rev = Some(ids::tid(Made::AT_US + number as i64, 0));
+            for collection in account.collections() {
+                relays.iter_mut().for_each(|relay| relay.observe(&account, &collection));
+            }
+            known.add(account);
+            did
+        };
+        (first..first + accounts).map(add).collect()
+    }
+
+    /// Whether relays refuse the account, as they do with those over a PDS's allowance (pds#359): none lists it from now on
+    /// that has not yet, and no Jetstream carries its events.
+    ///
+    /// # Panics
+    /// When there is no such account.
+    pub fn throttle(&self, did: &str, on: bool) {
+        lock(&self.world.accounts).get_mut(did).throttled = on;
+    }
+
+    /// Every relay looks through every PDS, and adds what its list lacks of the records that are there.
+    pub fn crawl(&self) {
+        let accounts = lock(&self.world.accounts);
+        let mut relays = lock(&self.world.relays);
+        for account in accounts.all().filter(|account| account.active) {
+            for collection in account.collections() {
+                relays.iter_mut().for_each(|relay| relay.observe(account, &collection));
+            }
+        }
+    }
+
+    /// The relay of this number forgets its lists, as one does that was set up anew.
+    pub fn clear_relay(&self, relay: usize) {
+        lock(&self.world.relays)[relay].clear();
     }
 
     /// Writes a record and publishes it. `$type` is added if absent.
@@ -92,6 +139,14 @@ impl Net {
         self.identity_event(did);
     }
 
+    /// Makes the account's document name another address than its PDS's, whatever is there (None: its PDS's); no event.
+    ///
+    /// # Panics
+    /// When there is no such account.
+    pub fn set_endpoint(&self, did: &str, endpoint: Option<&str>) {
+        lock(&self.world.accounts).get_mut(did).endpoint = endpoint.map(str::to_owned);
+    }
+
     /// The PLC directory answers 410 from now on; no event.
     ///
     /// # Panics
@@ -137,16 +192,16 @@ impl Net {
 
     /// The record, if there is one: what the index should come to hold.
     pub fn record(&self, did: &str, collection: &str, rkey: &str) -> Option<Record> {
-        let accounts = lock(&self.world.accounts);
-        accounts.get(did)?.records.get(collection)?.get(rkey).cloned()
+        lock(&self.world.accounts).get(did)?.record(collection, rkey)
     }
 
     /// All records of a collection over all accounts, by (DID, record key).
     pub fn records(&self, collection: &str) -> BTreeMap<(String, String), Record> {
         let accounts = lock(&self.world.accounts);
         let of = |account: &Account| -> Vec<_> {
-            let records = account.records.get(collection).into_iter().flatten();
-            records.map(|(rkey, record)| ((account.did.clone(), rkey.clone()), record.clone())).collect()
+            let of = PageOf { collection, beyond: None, reverse: true, limit: usize::MAX };
+            let records = account.page(&of).into_iter();
+            records.map(|(rkey, record)| ((account.did.clone(), rkey), record)).collect()
         };
         accounts.all().flat_map(of).collect()
     }
@@ -162,7 +217,16 @@ impl Net {
     }
 
     /// The accounts stay locked until all servers have it, so that events leave in the order of revisions.
-    fn publish(&self, _accounts: MutexGuard<'_, Accounts>, did: &str, event: &Event) {
+    fn publish(&self, accounts: MutexGuard<'_, Accounts>, did: &str, event: &Event) {
+        let account = accounts.get(did);
+        if account.is_some_and(|account| account.throttled) {
+            return;
+        }
+        if let (Some(account), Event::Commit { commit }) = (account, event)
+            && commit.operation == "create"
+        {
+            lock(&self.world.relays).iter_mut().for_each(|relay| relay.observe(account, &commit.collection));
+        }
         for jetstream in &self.jetstreams {
             jetstream.publish(did, event);
         }

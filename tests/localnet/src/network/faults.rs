@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::http::{Answer, Manner};
 use crate::lock;
@@ -10,15 +11,17 @@ use crate::lock;
 const PATHS_MAX: usize = 100_000;
 
 /// One of the network's HTTP servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Site {
     /// The PLC directory.
     Plc,
     /// The address of all `*.test` names.
     Hosts,
-    /// A PDS by number.
+    /// A PDS by number, whichever way it was asked.
     Pds(usize),
+    /// A relay by number.
+    Relay(usize),
 }
 
 /// Which requests are meant. Empty parts mean all.
@@ -57,7 +60,7 @@ impl On {
         Self { times: Some(times), ..self }
     }
 
-    fn meets(&self, site: Site, host: &str, path: &str) -> bool {
+    pub(super) fn meets(&self, site: Site, host: &str, path: &str) -> bool {
         self.site.is_none_or(|s| s == site)
             && self.host.as_deref().is_none_or(|h| h == host)
             && self.path.as_deref().is_none_or(|p| path.starts_with(p))
@@ -76,6 +79,8 @@ pub enum Fault {
     CutBody,
     /// This status with an XRPC error.
     Status(u16),
+    /// The right answer, so many milliseconds late.
+    Late(u32),
     /// 429 with `Retry-After`, in seconds.
     RetryAfter(u32),
     /// This status with a page of HTML and no rate-limit headers (atproto#5443).
@@ -92,7 +97,7 @@ impl Fault {
     /// What is answered instead; None where the right answer is only delivered badly.
     pub(super) fn answer(self) -> Option<Answer> {
         match self {
-            Self::Never | Self::SlowBody | Self::CutBody => None,
+            Self::Never | Self::SlowBody | Self::CutBody | Self::Late(_) => None,
             Self::Status(429) => Some(Answer::error(429, "RateLimitExceeded", "Rate Limit Exceeded")),
             Self::Status(status) => Some(Answer::error(status, "InternalServerError", "on command")),
             Self::RetryAfter(seconds) => {
@@ -108,11 +113,20 @@ impl Fault {
         }
     }
 
+    /// How long the client is told to wait, if it is.
+    pub(super) fn told_wait(self) -> Option<Duration> {
+        match self {
+            Self::RetryAfter(seconds) => Some(Duration::from_secs(seconds.into())),
+            _ => None,
+        }
+    }
+
     pub(super) fn manner(self) -> Manner {
         match self {
             Self::Never => Manner::Never,
             Self::SlowBody => Manner::Slow,
             Self::CutBody => Manner::CutInBody,
+            Self::Late(millis) => Manner::Late { millis },
             _ => Manner::Plain,
         }
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::account::PageOf;
+use super::endings::{Ending, Step};
 use super::{Account, World, answers};
 use crate::http::{Answer, Request};
 use crate::{ids, lock};
@@ -10,18 +12,19 @@ const LIMIT_DEFAULT: usize = 50;
 const LIMIT_MAX: usize = 100;
 
 /// Answers for the PDS of this number; None: for the host that was asked, which serves its did:web account.
-pub(super) fn answer(world: &World, number: Option<usize>, request: &Request) -> Answer {
+pub(super) fn answer(world: &World, number: Option<usize>, ending: Ending, request: &Request) -> Answer {
+    // Nothing is copied: a repository may be large, and one page of it is asked for.
+    let accounts = lock(&world.accounts);
     let repo = |name: &str| {
-        let accounts = lock(&world.accounts);
         let of = accounts.find(&request.parameter(name)?).filter(|account| account.pds == number)?;
         let ours = number.is_some() || of.did == format!("did:web:{}", request.host);
-        ours.then(|| of.clone())
+        ours.then_some(of)
     };
     match request.path.as_str() {
         "/xrpc/_health" => Answer::json(200, &json!({ "version": "localnet" })),
-        "/.well-known/atproto-did" => answers::handle_claim(world, &request.host),
+        "/.well-known/atproto-did" => answers::handle_claim(&accounts, &request.host),
         "/xrpc/com.atproto.server.describeServer" => describe_server(number, &request.host),
-        "/xrpc/com.atproto.repo.listRecords" => list_records(repo("repo"), request),
+        "/xrpc/com.atproto.repo.listRecords" => list_records(repo("repo"), ending, request),
         "/xrpc/com.atproto.repo.getRecord" => get_record(repo("repo"), request),
         "/xrpc/com.atproto.sync.getLatestCommit" => latest_commit(repo("did"), request),
         "/xrpc/com.atproto.sync.getRepoStatus" => repo_status(repo("did"), request),
@@ -36,8 +39,8 @@ fn describe_server(number: Option<usize>, host: &str) -> Answer {
     Answer::json(200, &body)
 }
 
-/// Newest record key first, and a cursor with every page that is not empty: the end is an empty page without one.
-fn list_records(account: Option<Account>, request: &Request) -> Answer {
+/// Newest record key first; the cursor is the record key of the last entry.
+fn list_records(account: Option<&Account>, ending: Ending, request: &Request) -> Answer {
     let (Some(repo), Some(collection)) = (request.parameter("repo"), request.parameter("collection")) else {
         return invalid("Params must have the properties \"repo\" and \"collection\"");
     };
@@ -48,44 +51,53 @@ fn list_records(account: Option<Account>, request: &Request) -> Answer {
     let Some(account) = account.filter(|account| account.active) else {
         return invalid(&format!("Could not find repo: {repo}"));
     };
-    let cursor = request.parameter("cursor");
+    let asked = request.parameter("cursor");
     let reverse = request.parameter("reverse").as_deref() == Some("true");
-    let all = account.records.get(&collection).into_iter().flatten();
-    let beyond = |rkey: &str| cursor.as_deref().is_none_or(|c| if reverse { rkey > c } else { rkey < c });
-    let mut rows: Vec<_> = all.filter(|(rkey, _)| beyond(rkey)).collect();
-    if !reverse {
-        rows.reverse();
-    }
+    let beyond = asked.as_deref().filter(|_| ending != Ending::IgnoresCursors);
+    // One more than asked for, to see whether more follow.
+    let mut rows = account.page(&PageOf { collection: &collection, beyond, reverse, limit: limit + 1 });
+    let more_follow = rows.len() > limit;
     rows.truncate(limit);
+    let cursor = match ending.of(rows.is_empty(), more_follow) {
+        Step::Stop => None,
+        Step::Cursor => rows.last().map(|(rkey, _)| rkey.clone()),
+        Step::Again => {
+            rows = asked
+                .iter()
+                .filter_map(|key| Some((key.clone(), account.record(&collection, key)?)))
+                .collect();
+            asked
+        }
+    };
     let mut body = json!({ "records": rows.iter().map(|(rkey, record)| json!({
         "uri": format!("at://{}/{collection}/{rkey}", account.did), "cid": record.cid, "value": record.value,
     })).collect::<Vec<Value>>() });
-    if let Some((last, _)) = rows.last() {
-        body["cursor"] = json!(last);
+    if let Some(cursor) = cursor {
+        body["cursor"] = cursor.into();
     }
     Answer::json(200, &body)
 }
 
-fn get_record(account: Option<Account>, request: &Request) -> Answer {
+fn get_record(account: Option<&Account>, request: &Request) -> Answer {
     let [repo, collection, rkey] =
         ["repo", "collection", "rkey"].map(|n| request.parameter(n).unwrap_or_default());
     let Some(account) = account.filter(|account| account.active) else {
         return invalid(&format!("Could not find repo: {repo}"));
     };
     let uri = format!("at://{}/{collection}/{rkey}", account.did);
-    match account.records.get(&collection).and_then(|records| records.get(&rkey)) {
+    match account.record(&collection, &rkey) {
         Some(record) => Answer::json(200, &json!({ "uri": uri, "cid": record.cid, "value": record.value })),
         None => Answer::error(400, "RecordNotFound", &format!("Could not locate record: {uri}")),
     }
 }
 
-fn latest_commit(account: Option<Account>, request: &Request) -> Answer {
+fn latest_commit(account: Option<&Account>, request: &Request) -> Answer {
     let did = request.parameter("did").unwrap_or_default();
     let Some(account) = account else { return repo_not_found(&did) };
     match (account.active, account.status.as_deref()) {
         (true, _) => {
             // A fresh repository has a commit too, from before any record.
-            let rev = account.rev.unwrap_or_else(|| ids::tid(1, 0));
+            let rev = account.rev.clone().unwrap_or_else(|| ids::tid(1, 0));
             Answer::json(200, &json!({ "cid": ids::cid(&json!({ "rev": rev })), "rev": rev }))
         }
         (false, Some("deactivated")) => {
@@ -98,7 +110,7 @@ fn latest_commit(account: Option<Account>, request: &Request) -> Answer {
 }
 
 /// A deleted account is unknown to the reference PDS; the others keep their status.
-fn repo_status(account: Option<Account>, request: &Request) -> Answer {
+fn repo_status(account: Option<&Account>, request: &Request) -> Answer {
     match account.filter(|account| account.status.as_deref() != Some("deleted")) {
         None => repo_not_found(&request.parameter("did").unwrap_or_default()),
         Some(Account { did, active: true, rev, .. }) => {

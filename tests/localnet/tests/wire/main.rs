@@ -7,5 +7,7 @@ mod faults;
 mod jetstream;
 mod network;
 mod program;
+mod rates;
+mod relay;
 mod second_wire;
 mod seeded;

@@ -71,7 +71,17 @@ async fn post(control: &str, command: &str, body: &Value) -> Answer {
 
 #[tokio::test]
 async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
-    let mut program = Program::start(&["serve", "--jetstreams", "2", "--rate", "50"]);
+    let mut program = Program::start(&[
+        "serve",
+        "--jetstreams",
+        "2",
+        "--rate",
+        "50",
+        "--pdses",
+        "2",
+        "--made-accounts",
+        "3",
+    ]);
     let addresses: Value = serde_json::from_str(&program.line().await.unwrap()).unwrap();
     let control = addresses["control"].as_str().unwrap();
     let user = addresses["users"][0].as_str().unwrap();
@@ -91,6 +101,13 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
     let fault = json!({ "on": { "site": { "pds": 0 }, "times": 1 }, "fault": { "status": 500 } });
     assert_eq!(post(control, "fault", &fault).await.status, 200);
     assert_eq!(get(pds, "pds", &target).await.status, 500);
+    assert_eq!(
+        post(control, "make-accounts", &json!({ "accounts": 2, "records": 5 })).await.json()["made"],
+        2
+    );
+    let relay = address(addresses["relays"][0].as_str().unwrap());
+    let target = "/xrpc/com.atproto.sync.listReposByCollection?collection=io.atcr.sailor.profile";
+    assert_eq!(get(relay, "relay", target).await.json()["repos"].as_array().unwrap().len(), 4 + 3 + 2);
     for (command, body) in [
         ("cut", json!({})),
         ("mode", json!({ "jetstream": 1, "mode": "silent-but-pongs" })),
@@ -105,6 +122,16 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
         ("send-error", json!({ "name": "ConsumerTooSlow", "message": "m" })),
         ("reset-sequencer", json!({})),
         ("clear-faults", json!({})),
+        (
+            "rate",
+            json!({ "on": { "site": { "relay": 0 } }, "rate": { "requests": 9, "window_ms": 1000, "told": "headers" } }),
+        ),
+        ("clear-rates", json!({})),
+        ("ending", json!({ "site": { "relay": 0 }, "ending": "no-cursor" })),
+        ("move", json!({ "did": user, "pds": 1 })),
+        ("throttle", json!({ "did": user, "on": true })),
+        ("crawl", json!({})),
+        ("tombstone", json!({ "did": user })),
     ] {
         assert_eq!(post(control, command, &body).await.json(), json!({ "done": true }), "{command}");
     }
@@ -112,6 +139,7 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
         ("cut", json!({ "jetstream": 2 })),
         ("cut", json!({ "jetsteam": 1 })),
         ("dance", json!({})),
+        ("move", json!({ "did": user, "pds": 2 })),
         ("put", json!({ "did": "did:plc:nobody", "collection": "a", "rkey": "b", "record": {} })),
     ] {
         assert_eq!(post(control, command, &body).await.status, 400, "{command} {body}");
