@@ -130,9 +130,7 @@ impl Reading {
             meters::over_limit(merged.over_limit);
             done.identity_due = done.identity_due.or(merged.identity_due);
         }
-        for collection in complete {
-            self.delete_unlisted(&mut done, collection, rev, is_missed).await?;
-        }
+        self.delete_unlisted(&mut done, complete, rev, is_missed).await?;
         if shortfall.is_none() {
             done.outcome.rev = Some(Some(rev));
             done.outcome.is_listed = true;
@@ -145,16 +143,21 @@ impl Reading {
     async fn delete_unlisted(
         &self,
         done: &mut Done,
-        collection: Collection,
+        complete: Vec<Collection>,
         rev: Rev,
         is_missed: bool,
     ) -> Result<(), WriteError> {
+        if complete.is_empty() {
+            return Ok(());
+        }
         loop {
-            let did = self.repo.did.clone();
-            let work = async move |tx: &mut crate::store::Tx| tx.delete_unlisted(&did, collection, rev).await;
+            let (did, complete) = (self.repo.did.clone(), complete.clone());
+            let work = async move |tx: &mut crate::store::Tx| tx.delete_unlisted(&did, &complete, rev).await;
             let deleted = self.desk.database.fenced(&self.desk.term, work).await?;
-            self.count(done, collection, deleted, is_missed);
-            if deleted < MERGE_ROWS_MAX {
+            for (collection, count) in &deleted {
+                self.count(done, *collection, *count, is_missed);
+            }
+            if deleted.values().sum::<usize>() < MERGE_ROWS_MAX {
                 return Ok(());
             }
         }

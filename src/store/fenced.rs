@@ -51,10 +51,14 @@ impl Database {
             + Send,
         R: Send,
     {
-        let mut session = self.session().await.map_err(|error| WriteError::Database(error.0))?;
-        let _turn = match self.store() {
+        let lined_up = match self.store() {
             Store::Postgres { .. } => None,
-            Store::Sqlite { gate, .. } => Some(sqlite::Gate::enter_batch(gate).await),
+            Store::Sqlite { gate, .. } => Some((gate, sqlite::Gate::line_up(gate).await)),
+        };
+        let mut session = self.session().await.map_err(|error| WriteError::Database(error.0))?;
+        let _turn = match lined_up {
+            None => None,
+            Some((gate, lined_up)) => Some(gate.enter_batch(lined_up).await),
         };
         // The wait for the turn may have outlasted it.
         if !term.is_trusted() {

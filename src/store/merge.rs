@@ -39,26 +39,30 @@ pub(super) async fn merge(session: &mut Session, part: &ListedPart) -> Result<Me
     Ok(merged)
 }
 
-/// Deletes what a whole listing of this collection does not have, [`MERGE_ROWS_MAX`] at most; how many it were.
+/// Deletes what whole listings of these collections do not have, [`MERGE_ROWS_MAX`] records at most; how many of each.
 pub(super) async fn delete_unlisted(
     session: &mut Session,
     did: &Did,
-    collection: Collection,
+    collections: &[Collection],
     rev: Rev,
-) -> Result<usize, WriteError> {
+) -> Result<BTreeMap<Collection, usize>, WriteError> {
+    if collections.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     queries::users::lock(session, std::slice::from_ref(did)).await?;
     let limit = i64::try_from(MERGE_ROWS_MAX).unwrap_or(i64::MAX);
-    let rkeys = queries::records::older_than(session, did, collection, rev, limit).await?;
-    let absent = |rkey: &String| {
-        let rkey = rkey.parse().map_err(|_| WriteError::Database(format!("a stored record key {rkey:?}")))?;
+    let keys = queries::records::older_than(session, did, collections, rev, limit).await?;
+    let absent = |(nsid, rkey): &(String, String)| {
+        let wrong = || WriteError::Database(format!("a stored record key {nsid:?} {rkey:?}"));
+        let (collection, rkey) =
+            (Collection::from_nsid(nsid).ok_or_else(wrong)?, rkey.parse().map_err(|_| wrong())?);
         Ok(Change { did: did.clone(), collection, rkey, rev, cid: None, state: State::Absent })
     };
-    let changes = rkeys.iter().map(absent).collect::<Result<Vec<_>, WriteError>>()?;
+    let changes = keys.iter().map(absent).collect::<Result<Vec<_>, WriteError>>()?;
     if changes.is_empty() {
-        return Ok(0);
+        return Ok(BTreeMap::new());
     }
-    apply::store(session, changes.iter().collect(), Unless::AsNew).await?;
-    Ok(changes.len())
+    Ok(apply::store(session, changes.iter().collect(), Unless::AsNew).await?.changed)
 }
 
 /// What has to be done about each record of a part.

@@ -148,13 +148,22 @@ impl Gate {
         self.turn.lock().await
     }
 
-    /// Waits for the turn of a fenced batch, [`BATCH_GAP`] after the last one.
-    pub(super) async fn enter_batch(&self) -> BatchTurn<'_> {
+    /// Waits until a fenced batch is the next one, [`BATCH_GAP`] after the last. Only then it takes a session: many that
+    /// wait with one each would leave none to those who read.
+    pub(super) async fn line_up(&self) -> MutexGuard<'_, Option<Instant>> {
         let ended = self.batch.lock().await;
         if let Some(ended) = *ended {
             sleep_until(ended + BATCH_GAP).await;
         }
-        BatchTurn { _turn: self.turn.lock().await, ended }
+        ended
+    }
+
+    /// Waits for the turn of the next fenced batch.
+    pub(super) async fn enter_batch<'a>(
+        &'a self,
+        lined_up: MutexGuard<'a, Option<Instant>>,
+    ) -> BatchTurn<'a> {
+        BatchTurn { _turn: self.turn.lock().await, ended: lined_up }
     }
 }
 
@@ -183,10 +192,10 @@ mod tests {
     async fn a_renewal_comes_through_between_two_batches() {
         let gate = Gate::default();
         let start = Instant::now();
-        drop(gate.enter_batch().await);
+        drop(gate.enter_batch(gate.line_up().await).await);
         drop(gate.enter().await);
         assert_eq!(start.elapsed(), Duration::ZERO);
-        drop(gate.enter_batch().await);
+        drop(gate.enter_batch(gate.line_up().await).await);
         assert!(start.elapsed() >= BATCH_GAP);
     }
 }

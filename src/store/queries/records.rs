@@ -115,20 +115,22 @@ pub(in crate::store) async fn confirm(
     Ok(())
 }
 
-/// Records of a collection that are there and have not been seen at `rev` or later.
+/// Records of these collections that are there and have not been seen at `rev` or later: collection and rkey.
 pub(in crate::store) async fn older_than(
     session: &mut Session,
     did: &Did,
-    collection: Collection,
+    collections: &[Collection],
     rev: Rev,
     limit: i64,
-) -> QueryResult<Vec<String>> {
+) -> QueryResult<Vec<(String, String)>> {
+    let names: Vec<_> = collections.iter().map(|collection| row![collection.nsid()]).collect();
     let select = Statement::new(
-        "SELECT rkey FROM records
-         WHERE did = ? AND collection = ? AND state <> 'absent' AND rev{bytes} < ? LIMIT ?",
+        "WITH whole (name) AS (VALUES {rows})
+         SELECT collection, rkey FROM records
+         WHERE did = ? AND collection IN (SELECT name FROM whole) AND state <> 'absent' AND rev{bytes} < ? LIMIT ?",
     );
-    let select = select.bind(did.as_str()).bind(collection.nsid()).bind(rev.as_str()).bind(limit);
-    session.load::<Text, String>(select).await
+    let select = select.rows(&names).bind(did.as_str()).bind(rev.as_str()).bind(limit);
+    session.load::<(Text, Text), _>(select).await
 }
 
 /// Forgets records of one repository, tombstones included: collection and rkey of each.

@@ -1,5 +1,6 @@
 //! What the backfill does in a fenced transaction.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{HandleFound, IdentityFound, Tx};
@@ -69,15 +70,15 @@ impl Tx {
     }
 
     /// Deletes records that a whole listing of their collection, at `rev`, does not have: those that are known from an
-    /// earlier revision alone. All parts of the listing are merged before. How many; as many as
+    /// earlier revision alone. All parts of the listing are merged before. How many of each collection; in all as many as
     /// [`crate::store::MERGE_ROWS_MAX`] if there may be more.
     pub async fn delete_unlisted(
         &mut self,
         did: &Did,
-        collection: Collection,
+        collections: &[Collection],
         rev: Rev,
-    ) -> Result<usize, WriteError> {
-        merge::delete_unlisted(&mut self.session, did, collection, rev).await
+    ) -> Result<BTreeMap<Collection, usize>, WriteError> {
+        merge::delete_unlisted(&mut self.session, did, collections, rev).await
     }
 
     /// What an account's own PDS was found to say of it, at `at`. An account that has no row is left out, and so is what

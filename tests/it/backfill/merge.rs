@@ -147,8 +147,8 @@ async fn merge(fixture: &Fixture, term: &Term, author: &str, rev: Rev, records: 
 
 async fn delete_unlisted(fixture: &Fixture, term: &Term, author: &str, of: Collection, rev: Rev) -> usize {
     let author = did(author);
-    let work = async move |tx: &mut Tx| tx.delete_unlisted(&author, of, rev).await;
-    fixture.database.fenced(term, work).await.unwrap()
+    let work = async move |tx: &mut Tx| tx.delete_unlisted(&author, &[of], rev).await;
+    fixture.database.fenced(term, work).await.unwrap().values().sum()
 }
 
 /// Records that are shown, by what they say, and layers, which belong to their manifests.

@@ -155,7 +155,7 @@ async fn backfill(fixture: &Fixture, term: &Term) {
     let work = async move |tx: &mut Tx| {
         tx.force_repos(std::slice::from_ref(&user)).await?;
         tx.merge(&part).await?;
-        tx.delete_unlisted(&user, Collection::Tag, rev(3)).await?;
+        tx.delete_unlisted(&user, &[Collection::Tag], rev(3)).await?;
         tx.set_standing(&user, false, Some("suspended"), Micros(1)).await?;
         tx.found_identity(&user, repo.identity_due.as_ref(), &identity).await?;
         tx.repo_read(&user, &outcome).await?;
