@@ -69,6 +69,35 @@ async fn post(control: &str, command: &str, body: &Value) -> Answer {
     request(host.parse().unwrap(), &format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await
 }
 
+/// Every command that is only done, as somebody would give it.
+fn commands(user: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("cut", json!({})),
+        ("mode", json!({ "jetstream": 1, "mode": "silent-but-pongs" })),
+        ("door", json!({ "door": { "status": 503 }, "times": 2 })),
+        ("limit", json!({ "limit": { "cut-after": 5 } })),
+        ("sync", json!({ "did": user })),
+        ("door", json!({ "door": { "xrpc": [400, "CursorTooOld"] }, "times": 1 })),
+        ("future-cursor", json!({ "what": "error" })),
+        ("compressed", json!({ "how": { "with": 5 } })),
+        ("dictionary", json!({ "id": 5 })),
+        ("send-info", json!({ "name": "OutdatedCursor", "message": "m" })),
+        ("send-error", json!({ "name": "ConsumerTooSlow", "message": "m" })),
+        ("reset-sequencer", json!({})),
+        ("clear-faults", json!({})),
+        (
+            "rate",
+            json!({ "on": { "site": { "relay": 0 } }, "rate": { "requests": 9, "window_ms": 1000, "told": "headers" } }),
+        ),
+        ("clear-rates", json!({})),
+        ("ending", json!({ "site": { "relay": 0 }, "ending": "no-cursor" })),
+        ("move", json!({ "did": user, "pds": 1 })),
+        ("throttle", json!({ "did": user, "on": true })),
+        ("crawl", json!({})),
+        ("tombstone", json!({ "did": user })),
+    ]
+}
+
 #[tokio::test]
 async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
     let mut program = Program::start(&[
@@ -108,31 +137,7 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
     let relay = address(addresses["relays"][0].as_str().unwrap());
     let target = "/xrpc/com.atproto.sync.listReposByCollection?collection=io.atcr.sailor.profile";
     assert_eq!(get(relay, "relay", target).await.json()["repos"].as_array().unwrap().len(), 4 + 3 + 2);
-    for (command, body) in [
-        ("cut", json!({})),
-        ("mode", json!({ "jetstream": 1, "mode": "silent-but-pongs" })),
-        ("door", json!({ "door": { "status": 503 }, "times": 2 })),
-        ("limit", json!({ "limit": { "cut-after": 5 } })),
-        ("sync", json!({ "did": user })),
-        ("door", json!({ "door": { "xrpc": [400, "CursorTooOld"] }, "times": 1 })),
-        ("future-cursor", json!({ "what": "error" })),
-        ("compressed", json!({ "how": { "with": 5 } })),
-        ("dictionary", json!({ "id": 5 })),
-        ("send-info", json!({ "name": "OutdatedCursor", "message": "m" })),
-        ("send-error", json!({ "name": "ConsumerTooSlow", "message": "m" })),
-        ("reset-sequencer", json!({})),
-        ("clear-faults", json!({})),
-        (
-            "rate",
-            json!({ "on": { "site": { "relay": 0 } }, "rate": { "requests": 9, "window_ms": 1000, "told": "headers" } }),
-        ),
-        ("clear-rates", json!({})),
-        ("ending", json!({ "site": { "relay": 0 }, "ending": "no-cursor" })),
-        ("move", json!({ "did": user, "pds": 1 })),
-        ("throttle", json!({ "did": user, "on": true })),
-        ("crawl", json!({})),
-        ("tombstone", json!({ "did": user })),
-    ] {
+    for (command, body) in commands(user) {
         assert_eq!(post(control, command, &body).await.json(), json!({ "done": true }), "{command}");
     }
     for (command, body) in [
