@@ -126,6 +126,14 @@ impl Fixture {
         steps.unwrap_or_else(|e| panic!("{statement}: {e}")).into_iter().map(|step| step.detail).collect()
     }
 
+    /// The file, for what goes around the store; waits for longer than a worker's batch takes.
+    fn file(&self) -> SqliteConnection {
+        let path = self.options.url.strip_prefix("sqlite://").unwrap();
+        let mut connection = SqliteConnection::establish(path).unwrap();
+        connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
+        connection
+    }
+
     /// Keeps every other writer out of the leases until what it returns is dropped.
     pub(crate) async fn block(&self) -> Box<dyn std::any::Any + Send> {
         match self.database.backend() {
@@ -136,8 +144,7 @@ impl Fixture {
                 Box::new(client)
             }
             Backend::Sqlite => {
-                let path = self.options.url.strip_prefix("sqlite://").unwrap();
-                let mut connection = SqliteConnection::establish(path).unwrap();
+                let mut connection = self.file();
                 sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
                 Box::new(connection)
             }
@@ -155,10 +162,7 @@ impl Fixture {
                 connection.await.unwrap().unwrap();
             }
             Backend::Sqlite => {
-                let path = self.options.url.strip_prefix("sqlite://").unwrap();
-                let mut connection = SqliteConnection::establish(path).unwrap();
-                // Longer than a worker\'s batch takes.
-                connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
+                let mut connection = self.file();
                 sql_query(statement).execute(&mut connection).unwrap();
             }
         }
