@@ -283,8 +283,9 @@ impl LeaseStore for SqlLeases {
 
     async fn end_wait(&self, term: &TermId) -> Result<bool, StoreError> {
         let (operation, term) = (format!("end the wait of {}", term.name), term.clone());
+        let by = Some(term.holder);
         let end = async move |session: &mut Session| leases::end_wait(session, &term).await;
-        self.run(None, operation, end).await
+        self.run(by, operation, end).await
     }
 
     async fn release(&self, term: &TermId, how: Release) -> Result<bool, StoreError> {

@@ -1,11 +1,11 @@
-//! A Jetstream client over tokio-tungstenite, and an HTTP client that keeps what it gets.
+//! A Jetstream client over tokio-tungstenite, an HTTP client that keeps what it gets, and a small network for both.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use localnet::Jetstream;
-use serde_json::Value;
+use localnet::{Jetstream, Net, NetOptions, records};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -143,4 +143,18 @@ pub(crate) async fn exchange(address: SocketAddr, bytes: &str) -> Vec<u8> {
 
 pub(crate) fn address(url: &str) -> SocketAddr {
     url.strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+/// A network with one account.
+pub(crate) async fn net() -> (Net, String) {
+    let net = Net::start(NetOptions::default()).await.unwrap();
+    let did = net.add_account("alice");
+    (net, did)
+}
+
+/// A tag for each record key.
+pub(crate) fn put(net: &Net, did: &str, rkeys: std::ops::Range<i32>) {
+    for rkey in rkeys {
+        net.put(did, records::TAG, &rkey.to_string(), json!({ "n": rkey }));
+    }
 }

@@ -10,19 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::client::{Client, QUIET, SOON, connect, refusal, subscribe};
-
-async fn net() -> (Net, String) {
-    let net = Net::start(NetOptions::default()).await.unwrap();
-    let did = net.add_account("alice");
-    (net, did)
-}
-
-fn put(net: &Net, did: &str, rkeys: std::ops::Range<i32>) {
-    for rkey in rkeys {
-        net.put(did, records::TAG, &rkey.to_string(), json!({ "n": rkey }));
-    }
-}
+use crate::client::{Client, QUIET, SOON, connect, net, put, refusal, subscribe};
 
 /// Whether a ping stays without an answer, and nothing else comes either.
 async fn is_unanswered(client: &mut Client) -> bool {

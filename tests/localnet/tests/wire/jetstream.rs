@@ -4,25 +4,13 @@ use std::time::Duration;
 
 use localnet::events::{self, Mix};
 use localnet::jetstream::{Event, Identity, JetstreamOptions, Mode};
-use localnet::{Jetstream, Net, NetOptions, records};
+use localnet::{Jetstream, records};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::client::{SOON, refusal, subscribe};
+use crate::client::{SOON, net, put, refusal, subscribe};
 
 const LIKE: &str = "app.bsky.feed.like";
-
-async fn net() -> (Net, String) {
-    let net = Net::start(NetOptions::default()).await.unwrap();
-    let did = net.add_account("alice");
-    (net, did)
-}
-
-fn put(net: &Net, did: &str, rkeys: std::ops::Range<i32>) {
-    for rkey in rkeys {
-        net.put(did, records::TAG, &rkey.to_string(), json!({ "n": rkey }));
-    }
-}
 
 #[tokio::test]
 async fn events_have_the_v1_envelope() {

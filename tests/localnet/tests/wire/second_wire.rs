@@ -1,27 +1,15 @@
 //! The rules of `/xrpc/network.bsky.jetstream.subscribeEvents`, and its faults.
 
 use localnet::jetstream::{Compressed, Door, FutureCursor, V1_DICTIONARY, V2_DICTIONARY, dictionary};
-use localnet::{Net, NetOptions, records};
+use localnet::{Net, records};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use zstd::bulk::Decompressor;
 
-use crate::client::{Client, SOON, exchange, refusal_v2, subscribe, subscribe_v2};
+use crate::client::{Client, SOON, exchange, net, put, refusal_v2, subscribe, subscribe_v2};
 
 const NSID: &str = "network.bsky.jetstream.subscribeEvents";
-
-async fn net() -> (Net, String) {
-    let net = Net::start(NetOptions::default()).await.unwrap();
-    let did = net.add_account("alice");
-    (net, did)
-}
-
-fn put(net: &Net, did: &str, rkeys: std::ops::Range<i32>) {
-    for rkey in rkeys {
-        net.put(did, records::TAG, &rkey.to_string(), json!({ "n": rkey }));
-    }
-}
 
 /// The record keys of the next commits.
 async fn rkeys(client: &mut Client, count: usize) -> Vec<String> {
