@@ -17,6 +17,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics;
+use crate::parent::Parent;
+use crate::service;
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
 use crate::status::{self, Shown};
@@ -130,8 +132,12 @@ pub(crate) fn not_migrated() -> Refusal {
 ///
 /// # Errors
 /// If it could not begin.
-pub async fn run(settings: Settings) -> Result<Exit, Refusal> {
+pub async fn run(settings: Settings, exit_with_parent: bool) -> Result<Exit, Refusal> {
     let mut signals = Signals::install().map_err(Refusal::failed)?;
+    if exit_with_parent {
+        let parent = Parent::watch().map_err(|error| Refusal::failed(format!("--exit-with-parent: {error}")))?;
+        signals = signals.or_death_of(parent);
+    }
     if settings.network.allow_loopback {
         tracing::warn!(
             "network.allow_loopback is on: strangers' addresses may lead to this machine. For tests only"
@@ -199,6 +205,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
         });
     }
     beside.spawn(metrics::fold(recorder, stop.clone()));
+    beside.spawn(service::report(supervision.pulse(), supervision.snapshot(), stop.clone()));
     Ok(Begun { supervision, beside, stop })
 }
 
@@ -233,6 +240,7 @@ async fn work(begun: Begun, mut signals: Signals) -> Exit {
     let ended = tokio::select! {
         signal = signals.next() => {
             supervision.shut_down();
+            service::stopping();
             tracing::info!(signal, "stopping: workers, then leases; a second signal ends at once");
             tokio::select! {
                 ended = supervision.ended() => ended,

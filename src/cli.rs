@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::Exit;
 
@@ -44,7 +44,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
-    Run,
+    Run(Run),
     /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
     Leases {
         /// As a JSON array.
@@ -63,12 +63,25 @@ pub enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Print a shell's completions: `atcr-workers completions bash > /etc/bash_completion.d/atcr-workers`.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
     /// Print the effective settings with their origin, secrets masked.
     Settings {
         /// As a JSON array.
         #[arg(long)]
         json: bool,
     },
+}
+
+/// How it is run.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Run {
+    /// Stop as on SIGTERM when the process that started this one has ended; for a registry that starts it as a child.
+    #[arg(long)]
+    pub exit_with_parent: bool,
 }
 
 /// Reads the command line; an error has been printed, with the code to end with.
@@ -81,6 +94,13 @@ pub fn parse() -> Result<Cli, ExitCode> {
         let _ = error.print();
         if error.use_stderr() { Exit::Settings.into() } else { ExitCode::SUCCESS }
     })
+}
+
+/// Prints a shell's completions.
+pub fn completions(shell: clap_complete::Shell) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "atcr-workers", &mut script);
+    print(|out| out.write_all(&script))
 }
 
 /// Says why nothing is done, and gives the code to end with.

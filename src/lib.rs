@@ -10,6 +10,8 @@ pub mod cleanup;
 pub mod cli;
 pub mod ingest;
 pub mod metrics;
+pub mod parent;
+pub mod service;
 pub mod settings;
 pub mod signals;
 pub mod status;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use atcr_workers::app::{self, Exit};
-use atcr_workers::cli::{self, Cli, Command};
+use atcr_workers::cli::{self, Cli, Command, Run};
 use atcr_workers::settings::{Settings, environment};
 use atcr_workers::telemetry;
 
@@ -12,6 +12,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
+    if let Some(Command::Completions { shell }) = cli.command {
+        return cli::completions(shell).into();
+    }
     let settings = match Settings::load(cli.settings.as_deref(), environment()) {
         Ok(settings) => settings,
         Err(error) => return cli::refuse(&error, Exit::Settings),
@@ -27,14 +30,15 @@ fn main() -> ExitCode {
 }
 
 async fn act(cli: Cli, settings: Settings) -> Exit {
-    let outcome = match cli.command.unwrap_or(Command::Run) {
-        Command::Run => match telemetry::init(&settings.telemetry) {
-            Ok(()) => app::run(settings).await,
+    let outcome = match cli.command.unwrap_or(Command::Run(Run::default())) {
+        Command::Run(how) => match telemetry::init(&settings.telemetry) {
+            Ok(()) => app::run(settings, how.exit_with_parent).await,
             Err(error) => return cli::say(&error, Exit::Settings),
         },
         Command::Backfill(arguments) => cli::backfill::run(&settings, arguments).await,
         Command::Leases { json, command } => cli::leases::run(&settings, json, command).await,
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
+        Command::Completions { shell } => Ok(cli::completions(shell)),
         Command::Settings { json } => cli::settings::run(&settings, json),
     };
     outcome.unwrap_or_else(|refusal| cli::say(&refusal, refusal.exit()))

@@ -1,11 +1,17 @@
-//! The signals that end the process: the first asks, the second insists.
+//! What asks the process to end: signals, and its parent's death. The first asks, the second insists.
+
+use std::future::pending;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::parent::Parent;
 
 /// SIGTERM and SIGINT. Made before any work starts, so that none is lost.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Taken when it has ended: that is told once.
+    parent: Option<Parent>,
 }
 
 impl Signals {
@@ -14,7 +20,15 @@ impl Signals {
     /// # Errors
     /// If the kernel refuses.
     pub fn install() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, parent: None })
+    }
+
+    /// The same, and the parent's death counts as one.
+    #[must_use]
+    pub fn or_death_of(mut self, parent: Parent) -> Self {
+        self.parent = Some(parent);
+        self
     }
 
     /// Waits for the next one, and names it. Cancel-safe.
@@ -22,6 +36,17 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            () = ended(self.parent.as_ref()) => {
+                self.parent = None;
+                "the parent's death"
+            }
         }
+    }
+}
+
+async fn ended(parent: Option<&Parent>) {
+    match parent {
+        Some(parent) => parent.ended().await,
+        None => pending().await,
     }
 }

@@ -7,7 +7,7 @@ mod carry_out;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ractor::{Actor, ActorRef, SpawnErr};
+use ractor::{Actor, ActorRef, RpcReplyPort, SpawnErr};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -147,9 +147,31 @@ impl Supervision {
         self.snapshot.clone()
     }
 
+    /// Tells whether the supervisor is at work; may outlive it.
+    pub fn pulse(&self) -> Pulse {
+        Pulse { actor: self.actor.clone(), meter: self.meter.clone() }
+    }
+
     /// The supervisor's actor name, unique in the process.
     pub fn actor_name(&self) -> Option<String> {
         self.actor.get_name()
+    }
+}
+
+/// Feels whether the supervisor takes messages from its mailbox: for whoever ends a process that hangs.
+#[derive(Clone)]
+pub struct Pulse {
+    actor: ActorRef<Message>,
+    meter: Meter,
+}
+
+impl Pulse {
+    /// Whether the supervisor has answered within `within`. False also once it has ended. Cancel-safe.
+    pub async fn beats(&self, within: Duration) -> bool {
+        let (answer, answered) = ractor::concurrency::oneshot();
+        self.meter.sending();
+        self.actor.cast(Message::Pulse(answer.into())).is_ok()
+            && matches!(tokio::time::timeout(within, answered).await, Ok(Ok(())))
     }
 }
 
@@ -160,4 +182,6 @@ pub(crate) enum Message {
     Event(Event),
     /// A worker's body has really ended.
     Ended(TermId, End),
+    /// Somebody wants to know whether messages are taken.
+    Pulse(RpcReplyPort<()>),
 }

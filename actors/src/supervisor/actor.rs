@@ -89,6 +89,8 @@ impl Actor for Supervisor {
                 state.worker_ended(&term, end);
                 state.take(&myself, Event::Ended(term)).await;
             }
+            // Whoever asked may not wait any more.
+            Message::Pulse(answer) => drop(answer.send(())),
         }
         Ok(())
     }

@@ -1,0 +1,37 @@
+// What happened to leases: terms and hand-overs out of the events of their history. Pure.
+
+import { short } from "./words.js";
+
+/** Terms out of events: who had what, from when to when. Times in ms. */
+export function termsOf(events, now) {
+  const open = new Map();
+  const terms = [];
+  for (const event of [...events].reverse()) {
+    const at = Date.parse(event.at);
+    const key = `${event.name} ${event.epoch}`;
+    if (event.what === "acquired") {
+      const { name, incarnation } = event;
+      const term = { name, incarnation, label: event.label ?? short(incarnation), from: at, to: null, ended: null };
+      open.set(key, term);
+      terms.push(term);
+    } else if (open.has(key)) {
+      Object.assign(open.get(key), { to: Math.min(at, now), ended: event.what });
+      open.delete(key);
+    }
+  }
+  return terms;
+}
+
+/** The end of one term and the start of the next, the latest first. */
+export function handoversOf(terms) {
+  const latest = new Map();
+  const found = [];
+  for (const term of [...terms].sort((a, b) => a.from - b.from)) {
+    const before = latest.get(term.name);
+    if (before?.to) {
+      found.push({ at: before.to, name: term.name, from: before, to: term, seconds: Math.max(0, term.from - before.to) / 1000 });
+    }
+    latest.set(term.name, term);
+  }
+  return found.reverse();
+}
