@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use super::{STOP_WITHIN, tags_of, world::World, writing::Writing};
 use crate::support::{
     eventually::eventually,
+    index,
     peers::{Peers, Seed},
     place::{Kind, Place, on_both_databases},
     process::{Exit, Instance},
@@ -38,6 +39,14 @@ async fn fifty_kills_leave_what_the_repositories_hold(kind: Kind) {
     let mut instances: Vec<Instance> = (0..2).map(|at| launch.start(&format!("start{at}"))).collect();
     // Who is to be deleted must be known before, with its handle: its PDS does not tell it later.
     world.is_settled("the first backfill").await;
+    // Without a position the stream starts with what is new: what it did not hear is the backfill's, which cannot read
+    // who is asleep, and leaves no tombstone of what it never saw. So it has one before anybody is killed.
+    eventually("the stream has a position", STOP_WITHIN, async || {
+        tags_of(&mut world, "alice", "begin", 0..1);
+        let known = index::read(place.url(), &[index::CURSORS]).await?;
+        if known["stream_cursor"].is_empty() { Err("none".to_owned()) } else { Ok(()) }
+    })
+    .await;
 
     let writing = Writing::start(world, seed);
     let mut random = StdRng::seed_from_u64(seed);
