@@ -37,7 +37,9 @@ pub(crate) async fn run(name: &str, backend: Backend, events: usize) -> Result<(
         rounds.push(round(backend, events).await?);
     }
     let ours = events / ONE_OURS_IN;
-    println!("\n{name}: {events} events, {ours} of them ours, {BATCH_FRAMES} of ours to a batch, {ROUNDS} rounds");
+    println!(
+        "\n{name}: {events} events, {ours} of them ours, {BATCH_FRAMES} of ours to a batch, {ROUNDS} rounds"
+    );
     println!("{:<34} {:>10} {:>8} {:>16}", "", "events/s", "of bare", "(rounds)");
     let row = |what: &str, of: fn(&Round) -> f64| {
         let ratios: Vec<f64> = rounds.iter().map(|r| r.bare.wall / of(r)).collect();

@@ -50,7 +50,7 @@ async fn a_batch_is_filled_with_what_is_ours_and_gives_back_the_room_of_all_else
     let (mut writer, _directory) = writer().await;
     let (sender, mut receiver) = queue(4_096, QUEUE_BYTES);
     let page = records::page("app", "about", 1).to_string();
-    let ours = |n: usize| frame(&format!("did:plc:{n:024}"), records::PAGE, &page);
+    let ours = move |n: usize| frame(&format!("did:plc:{n:024}"), records::PAGE, &page);
     let sending = tokio::spawn(async move {
         let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(300));
         for n in 0..10 {

@@ -72,9 +72,8 @@ async fn insert_layers(session: &mut Session, manifests: &[(Key<'_>, &Manifest)]
     for chunk in chunked(&layers, |((did, rkey), index, layer)| {
         row![*did, *rkey, *index, &layer.digest, layer.size, &layer.media_type]
     }) {
-        let insert = Statement::new(
-            "INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) {rows}",
-        );
+        let insert =
+            Statement::new("INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) {rows}");
         session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
