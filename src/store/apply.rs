@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
-use super::queries::records::Unless;
+use super::queries::records::{RecordKey, Unless};
 use super::queries::{self, Key, hold_records, manifests, user_records};
 use super::session::Session;
 use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
@@ -51,10 +51,11 @@ pub(super) async fn store(
     unless: Unless,
 ) -> Result<Applied, WriteError> {
     let count = changes.len();
-    let (within, over_limit) = within_limit(session, changes).await?;
+    let known = queries::records::known(session, &changes).await?.into_iter().collect();
+    let (within, over_limit) = within_limit(session, changes, &known).await?;
     let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
     let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
-    let touched = replace_rows(session, &changed).await?;
+    let touched = replace_rows(session, &changed, &known).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
     let unchanged = count - changed.len() - over_limit;
@@ -97,13 +98,12 @@ fn latest(changes: &[Change]) -> Vec<&Change> {
 async fn within_limit<'a>(
     session: &mut Session,
     changes: Vec<&'a Change>,
+    known: &HashSet<RecordKey>,
 ) -> Result<(Vec<&'a Change>, usize), WriteError> {
-    let is_limited = |c: &Change| matches!(c.collection, Collection::Stats | Collection::Scan);
-    let limited: Vec<&Change> = changes.iter().copied().filter(|c| is_limited(c)).collect();
-    let known: HashSet<_> = queries::records::known(session, &limited).await?.into_iter().collect();
+    let is_limited = |c: &&&Change| matches!(c.collection, Collection::Stats | Collection::Scan);
     let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
     let mut over = HashSet::new();
-    for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
+    for change in changes.iter().filter(is_limited).filter(|c| !known.contains(&owned_key(c))) {
         let room = match room.entry((&change.did, change.collection)) {
             Entry::Occupied(counted) => counted.into_mut(),
             Entry::Vacant(uncounted) => {
@@ -120,15 +120,16 @@ async fn within_limit<'a>(
     Ok((within, over.len()))
 }
 
-fn owned_key(change: &Change) -> (String, String, String) {
+fn owned_key(change: &Change) -> RecordKey {
     (change.did.to_string(), change.collection.nsid().to_owned(), change.rkey.to_string())
 }
 
-/// Puts the rows of the changed records in the place of the old ones. Returns the repositories (owner, name) whose sums
-/// may have changed by that.
+/// Puts the rows of the changed records in the place of the old ones, which only a known record can have. Returns the
+/// repositories (owner, name) whose sums may have changed by that.
 async fn replace_rows(
     session: &mut Session,
     changed: &[&Change],
+    known: &HashSet<RecordKey>,
 ) -> Result<BTreeSet<(String, String)>, WriteError> {
     let mut touched = BTreeSet::new();
     for collection in Collection::ALL {
@@ -136,8 +137,13 @@ async fn replace_rows(
         if changed.is_empty() {
             continue;
         }
-        let keys: Vec<Key<'_>> = changed.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();
-        touched.extend(delete_rows(session, collection, &keys).await?);
+        // Of a hold there may be counts before its captain is known: they begin to count.
+        let has_old = |c: &&Change| collection == Collection::Captain || known.contains(&owned_key(c));
+        let old: Vec<&Change> = changed.iter().copied().filter(has_old).collect();
+        if !old.is_empty() {
+            let keys: Vec<Key<'_>> = old.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();
+            touched.extend(delete_rows(session, collection, &keys).await?);
+        }
         let rows = Rows::of(&changed);
         touched.extend(rows.repositories());
         rows.insert(session).await?;

@@ -71,14 +71,14 @@ pub(in crate::store) async fn find(
 ) -> QueryResult<()> {
     for chunk in chunked(dids, |did| row![did.as_str(), run, forced]) {
         let upsert = Statement::new(
-            "WITH found (did, run, forced) AS (VALUES {rows})
+            "WITH found (did, run, forced) AS ({rows})
              INSERT INTO backfill_repo (did, run, state, forced, next_at, found_at)
              SELECT did, run, 'waiting', forced, {now_us}, {now_us} FROM found WHERE TRUE
              ON CONFLICT (did) DO UPDATE SET run = excluded.run, state = 'waiting', next_at = excluded.next_at,
                  found_at = excluded.found_at, forced = (backfill_repo.forced OR excluded.forced)
              WHERE backfill_repo.run < excluded.run",
         );
-        session.execute(upsert.rows(&chunk)).await?;
+        session.execute(upsert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -87,13 +87,13 @@ pub(in crate::store) async fn find(
 pub(in crate::store) async fn force(session: &mut Session, dids: &[Did]) -> QueryResult<()> {
     for chunk in chunked(dids, |did| row![did.as_str()]) {
         let upsert = Statement::new(
-            "WITH wanted (did) AS (VALUES {rows})
+            "WITH wanted (did) AS ({rows})
              INSERT INTO backfill_repo (did, run, state, forced, next_at, found_at)
              SELECT did, 0, 'waiting', TRUE, 0, {now_us} FROM wanted WHERE TRUE
              ON CONFLICT (did) DO UPDATE SET state = 'waiting', forced = TRUE, next_at = excluded.next_at,
                  found_at = excluded.found_at",
         );
-        session.execute(upsert.rows(&chunk)).await?;
+        session.execute(upsert.rows(chunk)).await?;
     }
     Ok(())
 }

@@ -28,11 +28,11 @@ pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> Qu
     let mut known = Vec::new();
     for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let select = Statement::new(
-            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+            "WITH asked (did, collection, rkey) AS ({rows})
              SELECT did, collection, rkey FROM records
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
-        known.extend(session.load::<(Text, Text, Text), _>(select.rows(&chunk)).await?);
+        known.extend(session.load::<(Text, Text, Text), _>(select.rows(chunk)).await?);
     }
     Ok(known)
 }
@@ -64,7 +64,7 @@ pub(in crate::store) async fn upsert(
         row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str(), rev, &c.cid, state]
     }) {
         let upsert = format!(
-            "WITH new (did, collection, rkey, rev, cid, state) AS (VALUES {{rows}})
+            "WITH new (did, collection, rkey, rev, cid, state) AS ({{rows}})
              INSERT INTO records (did, collection, rkey, rev, cid, state, changed_at)
              SELECT did, collection, rkey, rev, cid, state, {{now_us}} FROM new WHERE TRUE
              ON CONFLICT (did, collection, rkey) DO UPDATE SET
@@ -72,7 +72,7 @@ pub(in crate::store) async fn upsert(
              WHERE records.rev{{bytes}} {older} excluded.rev
              RETURNING did, collection, rkey"
         );
-        let upsert = Statement::new(&upsert).rows(&chunk);
+        let upsert = Statement::new(&upsert).rows(chunk);
         changed.extend(session.load::<(Text, Text, Text), _>(upsert).await?);
     }
     Ok(changed)
@@ -87,11 +87,11 @@ pub(in crate::store) async fn versions(
     let mut versions = Vec::new();
     for chunk in chunked(of, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let select = Statement::new(
-            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+            "WITH asked (did, collection, rkey) AS ({rows})
              SELECT collection, rkey, rev, cid, state FROM records
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
-        let rows = session.load::<(Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(&chunk));
+        let rows = session.load::<(Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(chunk));
         versions.extend(rows.await?);
     }
     Ok(versions)
@@ -106,11 +106,11 @@ pub(in crate::store) async fn confirm(
 ) -> QueryResult<()> {
     for chunk in chunked(same, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let update = Statement::new(
-            "WITH same (did, collection, rkey) AS (VALUES {rows})
+            "WITH same (did, collection, rkey) AS ({rows})
              UPDATE records SET rev = ?
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM same) AND rev{bytes} < ?",
         );
-        session.execute(update.rows(&chunk).bind(rev.as_str()).bind(rev.as_str())).await?;
+        session.execute(update.rows(chunk).bind(rev.as_str()).bind(rev.as_str())).await?;
     }
     Ok(())
 }
@@ -125,11 +125,11 @@ pub(in crate::store) async fn older_than(
 ) -> QueryResult<Vec<(String, String)>> {
     let names: Vec<_> = collections.iter().map(|collection| row![collection.nsid()]).collect();
     let select = Statement::new(
-        "WITH whole (name) AS (VALUES {rows})
+        "WITH whole (name) AS ({rows})
          SELECT collection, rkey FROM records
          WHERE did = ? AND collection IN (SELECT name FROM whole) AND state <> 'absent' AND rev{bytes} < ? LIMIT ?",
     );
-    let select = select.rows(&names).bind(did.as_str()).bind(rev.as_str()).bind(limit);
+    let select = select.rows(names).bind(did.as_str()).bind(rev.as_str()).bind(limit);
     session.load::<(Text, Text), _>(select).await
 }
 

@@ -37,12 +37,12 @@ pub(in crate::store) async fn insert_missing(
     let mut new = Vec::new();
     for chunk in chunked(dids, |did| row![did.as_str()]) {
         let insert = Statement::new(
-            "WITH new (did) AS (VALUES {rows})
+            "WITH new (did) AS ({rows})
              INSERT INTO users (did, first_seen, identity_due_at)
              SELECT did, {now_us}, {now_us} FROM new WHERE TRUE
              ON CONFLICT (did) DO NOTHING RETURNING did",
         );
-        new.extend(session.load::<Text, String>(insert.rows(&chunk)).await?);
+        new.extend(session.load::<Text, String>(insert.rows(chunk)).await?);
     }
     Ok(new)
 }
@@ -57,9 +57,9 @@ pub(in crate::store) async fn lock(session: &mut Session, dids: &[Did]) -> Query
     dids.sort();
     for chunk in chunked(&dids, |did| row![did.as_str()]) {
         let select = Statement::new(
-            "SELECT did FROM users WHERE did IN (VALUES {rows}) ORDER BY did COLLATE \"C\" FOR NO KEY UPDATE",
+            "SELECT did FROM users WHERE did IN ({rows}) ORDER BY did COLLATE \"C\" FOR NO KEY UPDATE",
         );
-        session.load::<Text, String>(select.rows(&chunk)).await?;
+        session.load::<Text, String>(select.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -122,9 +122,9 @@ pub(in crate::store) async fn mark_due(session: &mut Session, dids: &[Did]) -> Q
         let update = Statement::new(
             "UPDATE users SET identity_due_at =
                  CASE WHEN identity_due_at <= {now_us} THEN identity_due_at + 1 ELSE {now_us} END
-             WHERE did IN (VALUES {rows})",
+             WHERE did IN ({rows})",
         );
-        session.execute(update.rows(&chunk)).await?;
+        session.execute(update.rows(chunk)).await?;
     }
     Ok(())
 }
