@@ -39,7 +39,7 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
 
     let mut applied = store(session, latest, Unless::AsNew).await?;
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
-    let new: HashSet<String> = new.into_iter().collect();
+    let new: HashSet<String> = new.into_iter().map(|(did, _)| did).collect();
     applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
     Ok(applied)
 }
@@ -52,8 +52,9 @@ pub(super) async fn store(
 ) -> Result<Applied, WriteError> {
     let count = changes.len();
     let (within, over_limit) = within_limit(session, changes).await?;
-    let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
-    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
+    let changed = queries::records::upsert(session, &within, unless).await?;
+    let changed: HashSet<_> = changed.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
+    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&key(c))).collect();
     let touched = replace_rows(session, &changed).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
@@ -100,10 +101,14 @@ async fn within_limit<'a>(
 ) -> Result<(Vec<&'a Change>, usize), WriteError> {
     let is_limited = |c: &Change| matches!(c.collection, Collection::Stats | Collection::Scan);
     let limited: Vec<&Change> = changes.iter().copied().filter(|c| is_limited(c)).collect();
-    let known: HashSet<_> = queries::records::known(session, &limited).await?.into_iter().collect();
+    if limited.is_empty() {
+        return Ok((changes, 0));
+    }
+    let known = queries::records::known(session, &limited).await?;
+    let known: HashSet<_> = known.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
     let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
     let mut over = HashSet::new();
-    for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
+    for change in limited.iter().filter(|c| !known.contains(&key(c))) {
         let room = match room.entry((&change.did, change.collection)) {
             Entry::Occupied(counted) => counted.into_mut(),
             Entry::Vacant(uncounted) => {
@@ -112,16 +117,16 @@ async fn within_limit<'a>(
             }
         };
         if *room == 0 {
-            over.insert(owned_key(change));
+            over.insert(key(change));
         }
         *room = room.saturating_sub(1);
     }
-    let within = changes.into_iter().filter(|c| !over.contains(&owned_key(c))).collect();
+    let within = changes.iter().copied().filter(|c| !over.contains(&key(c))).collect();
     Ok((within, over.len()))
 }
 
-fn owned_key(change: &Change) -> (String, String, String) {
-    (change.did.to_string(), change.collection.nsid().to_owned(), change.rkey.to_string())
+fn key(change: &Change) -> (&str, &str, &str) {
+    (change.did.as_str(), change.collection.nsid(), change.rkey.as_str())
 }
 
 /// Puts the rows of the changed records in the place of the old ones. Returns the repositories (owner, name) whose sums
