@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
-use super::queries::records::{RecordKey, Unless};
+use super::queries::records::Unless;
 use super::queries::{self, Key, hold_records, manifests, user_records};
 use super::session::Session;
 use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
@@ -39,7 +39,7 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
 
     let mut applied = store(session, latest, Unless::AsNew).await?;
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
-    let new: HashSet<String> = new.into_iter().collect();
+    let new: HashSet<String> = new.into_iter().map(|(did, _)| did).collect();
     applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
     Ok(applied)
 }
@@ -51,10 +51,12 @@ pub(super) async fn store(
     unless: Unless,
 ) -> Result<Applied, WriteError> {
     let count = changes.len();
-    let known = queries::records::known(session, &changes).await?.into_iter().collect();
+    let known = queries::records::known(session, &changes).await?;
+    let known: Keys<'_> = known.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
     let (within, over_limit) = within_limit(session, changes, &known).await?;
-    let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
-    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
+    let changed = queries::records::upsert(session, &within, unless).await?;
+    let changed: Keys<'_> = changed.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
+    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&key(c))).collect();
     let touched = replace_rows(session, &changed, &known).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
@@ -98,12 +100,12 @@ fn latest(changes: &[Change]) -> Vec<&Change> {
 async fn within_limit<'a>(
     session: &mut Session,
     changes: Vec<&'a Change>,
-    known: &HashSet<RecordKey>,
+    known: &Keys<'_>,
 ) -> Result<(Vec<&'a Change>, usize), WriteError> {
     let is_limited = |c: &&&Change| matches!(c.collection, Collection::Stats | Collection::Scan);
     let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
     let mut over = HashSet::new();
-    for change in changes.iter().filter(is_limited).filter(|c| !known.contains(&owned_key(c))) {
+    for change in changes.iter().filter(is_limited).filter(|c| !known.contains(&key(c))) {
         let room = match room.entry((&change.did, change.collection)) {
             Entry::Occupied(counted) => counted.into_mut(),
             Entry::Vacant(uncounted) => {
@@ -112,16 +114,19 @@ async fn within_limit<'a>(
             }
         };
         if *room == 0 {
-            over.insert(owned_key(change));
+            over.insert(key(change));
         }
         *room = room.saturating_sub(1);
     }
-    let within = changes.into_iter().filter(|c| !over.contains(&owned_key(c))).collect();
+    let within = changes.iter().copied().filter(|c| !over.contains(&key(c))).collect();
     Ok((within, over.len()))
 }
 
-fn owned_key(change: &Change) -> RecordKey {
-    (change.did.to_string(), change.collection.nsid().to_owned(), change.rkey.to_string())
+/// Keys of records: DID, collection, rkey.
+type Keys<'a> = HashSet<(&'a str, &'a str, &'a str)>;
+
+fn key(change: &Change) -> (&str, &str, &str) {
+    (change.did.as_str(), change.collection.nsid(), change.rkey.as_str())
 }
 
 /// Puts the rows of the changed records in the place of the old ones, which only a known record can have. Returns the
@@ -129,7 +134,7 @@ fn owned_key(change: &Change) -> RecordKey {
 async fn replace_rows(
     session: &mut Session,
     changed: &[&Change],
-    known: &HashSet<RecordKey>,
+    known: &Keys<'_>,
 ) -> Result<BTreeSet<(String, String)>, WriteError> {
     let mut touched = BTreeSet::new();
     for collection in Collection::ALL {
@@ -138,7 +143,7 @@ async fn replace_rows(
             continue;
         }
         // Of a hold there may be counts before its captain is known: they begin to count.
-        let has_old = |c: &&Change| collection == Collection::Captain || known.contains(&owned_key(c));
+        let has_old = |c: &&Change| collection == Collection::Captain || known.contains(&key(c));
         let old: Vec<&Change> = changed.iter().copied().filter(has_old).collect();
         if !old.is_empty() {
             let keys: Vec<Key<'_>> = old.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use atcr_workers::atproto::{Collection, Micros};
-use atcr_workers::store::backfill::{Gone, ListName, ListedPart, RepoOutcome, RepoState, RunPlan, RunTotals};
+use atcr_workers::atproto::{Collection, Handle, Micros};
+use atcr_workers::store::backfill::{
+    Gone, ListName, ListedPart, RepoOutcome, RepoRead, RepoState, RunPlan, RunTotals, Whole,
+};
 use atcr_workers::store::{HandleFound, IdentityFound, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use leased_actors::lease::{LeaseStore, Release, Term};
@@ -88,7 +90,7 @@ async fn no_statement_reads_a_whole_table() {
     let due = fixture.database.due_identities(10).await.unwrap().remove(0);
     let work = async move |tx: &mut Tx| {
         tx.mark_identity_due(&[did("did:plc:user"), did("did:web:hold")]).await?;
-        let handle = HandleFound::Valid("user.test".parse().unwrap());
+        let handle = HandleFound::Valid(Handle::parse("user.test").unwrap());
         tx.set_identity(&due, &IdentityFound { handle, pds: None }).await?;
         tx.identity_failed(&due).await
     };
@@ -151,14 +153,22 @@ async fn backfill(fixture: &Fixture, term: &Term) {
         next_in: None,
         gone: Gone::Not,
     };
-    let identity = IdentityFound { handle: HandleFound::Invalid, pds: Some("http://pds".into()) };
+    let whole = Whole { did: user.clone(), rev: rev(3), collections: vec![Collection::Tag] };
+    let handle = HandleFound::Valid(Handle::parse("user.test").unwrap());
+    let read = RepoRead {
+        did: user.clone(),
+        at: Micros(1),
+        standing: Some((false, Some("suspended".into()))),
+        identity: Some(IdentityFound { handle, pds: Some("http://pds".into()) }),
+        identity_due: repo.identity_due,
+        outcome,
+    };
     let work = async move |tx: &mut Tx| {
         tx.force_repos(std::slice::from_ref(&user)).await?;
-        tx.merge(&part).await?;
-        tx.delete_unlisted(&user, &[Collection::Tag], rev(3)).await?;
-        tx.set_standing(&user, false, Some("suspended"), Micros(1)).await?;
-        tx.found_identity(&user, repo.identity_due.as_ref(), &identity).await?;
-        tx.repo_read(&user, &outcome).await?;
+        tx.merge(&[&part]).await?;
+        tx.delete_unlisted(&[whole]).await?;
+        tx.stream_passed().await?;
+        tx.repos_read(&[read]).await?;
         tx.add_to_run(run, &RunTotals::default()).await?;
         while tx.forget_records(&hold).await? {}
         tx.delete_account(&hold).await?;

@@ -34,7 +34,7 @@ pub(super) fn host(world: &World, ending: Ending, request: &Request) -> Answer {
 }
 
 pub(super) fn handle_claim(accounts: &Accounts, host: &str) -> Answer {
-    let claim = accounts.all().find(|account| account.handle == host).and_then(|a| a.claims.clone());
+    let claim = accounts.by_handle(host).and_then(|account| account.claims.clone());
     claim.map_or_else(|| Answer::text(404, "User not found"), |did| Answer::text(200, did))
 }
 
