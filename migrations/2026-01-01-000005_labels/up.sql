@@ -2,13 +2,14 @@
 
 -- The labelers that were ever followed, and up to where. One of them is in effect: the one that the settings named when
 -- the labeler's lease last began. era: how often its sequence has begun anew; numbers of two eras do not compare.
--- verify: whether its labels count with a valid signature alone.
+-- verify: whether its labels count with a valid signature alone. key: what the latest ones were checked against.
 CREATE TABLE labeler_cursor (
     src       TEXT    NOT NULL PRIMARY KEY,
     seq       BIGINT  NOT NULL DEFAULT 0,
     era       BIGINT  NOT NULL DEFAULT 0,
     in_effect BOOLEAN NOT NULL,
     verify    BOOLEAN NOT NULL,
+    key       TEXT,
     saved_at  BIGINT  NOT NULL
 );
 CREATE UNIQUE INDEX labeler_cursor_in_effect ON labeler_cursor (in_effect) WHERE in_effect;
@@ -36,4 +37,5 @@ CREATE TABLE labels (
     PRIMARY KEY (src, uri, val)
 );
 CREATE INDEX labels_did ON labels (did, val) WHERE did IS NOT NULL;
+CREATE INDEX labels_unverified ON labels (src) WHERE NOT verified;
 CREATE INDEX labels_ended ON labels (changed_at) WHERE neg OR exp IS NOT NULL;
