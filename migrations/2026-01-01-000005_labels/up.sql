@@ -18,7 +18,7 @@ CREATE UNIQUE INDEX labeler_cursor_in_effect ON labeler_cursor (in_effect) WHERE
 -- the label's own time and orders them. era and seq: where it was in the stream, none if it was found by a query.
 -- subject, did and name are derived from uri: an 'account', or the 'repository', 'manifest' (name is the digest) or 'tag'
 -- (name is the record's key) of that account; null for what the registry knows nothing of. cid is kept, and narrows
--- nothing: a record that is rewritten stays taken down.
+-- nothing: a record that is rewritten stays taken down. ended_at: when a negation came, or when the label expires.
 CREATE TABLE labels (
     src        TEXT    NOT NULL,
     uri        TEXT    NOT NULL,
@@ -34,8 +34,9 @@ CREATE TABLE labels (
     did        TEXT,
     name       TEXT,
     changed_at BIGINT  NOT NULL,
+    ended_at   BIGINT,
     PRIMARY KEY (src, uri, val)
 );
 CREATE INDEX labels_did ON labels (did, val) WHERE did IS NOT NULL;
 CREATE INDEX labels_unverified ON labels (src) WHERE NOT verified;
-CREATE INDEX labels_ended ON labels (changed_at) WHERE neg OR exp IS NOT NULL;
+CREATE INDEX labels_ended ON labels (ended_at) WHERE ended_at IS NOT NULL;
