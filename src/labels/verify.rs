@@ -14,6 +14,10 @@ use crate::atproto::cbor::{self, Value};
 use crate::atproto::identity::{IdentityError, Labeler, Resolver};
 use crate::atproto::key::PublicKey;
 
+/// How long a label that was not good is worth asking for another key. At half, a directory that is late for an hour hides a
+/// takedown until the next label; at double, a labeler that signs badly has its source asked for twice as long.
+const DUE_FOR: Duration = Duration::from_secs(3600);
+
 /// What is to be done with a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -84,15 +88,15 @@ struct State {
     known: Arc<Labeler>,
     /// When a label last made us ask.
     asked_at: Option<Instant>,
-    /// A label was not good, and the document was too young to be asked for again.
-    is_due: bool,
+    /// Until when a label that was not good makes us ask: its key may be published later than it was used.
+    due_until: Option<Instant>,
 }
 
 impl Signer {
     /// Of a labeler that was found just now. Its document is asked for at most once in `ask_every`.
     pub(super) fn new(found: Labeler, resolver: Arc<Resolver>, verify: bool, ask_every: Duration) -> Self {
         let did = found.did.clone();
-        let state = State { known: Arc::new(found), asked_at: None, is_due: false };
+        let state = State { known: Arc::new(found), asked_at: None, due_until: None };
         Self { did, resolver, verify, ask_every, state: Mutex::new(state) }
     }
 
@@ -118,17 +122,17 @@ impl Signer {
         if !verdicts.contains(&Verdict::Bad) {
             return verdicts;
         }
-        state.is_due = true;
+        state.due_until = Some(Instant::now() + DUE_FOR);
         let before = state.known.key.clone();
         self.ask(&mut state).await;
         if state.known.key == before { verdicts } else { judged(state.known.key.as_ref()) }
     }
 
-    /// Asks for the document again if a label that was not good still waits for it. Whether the key is another one now.
+    /// Asks for the document again if a label that was not good lately waits for it. Whether the key is another one now.
     pub(super) async fn catch_up(&self) -> bool {
         let mut state = self.state.lock().await;
         let before = state.known.key.clone();
-        if state.is_due {
+        if state.due_until.is_some_and(|until| Instant::now() < until) {
             self.ask(&mut state).await;
         }
         state.known.key != before
@@ -139,7 +143,7 @@ impl Signer {
         self.ask(&mut *self.state.lock().await).await;
     }
 
-    /// Asks, unless it was asked lately. A document that cannot be had leaves what is known, and the question due.
+    /// Asks, unless it was asked lately. A document that cannot be had leaves what is known.
     async fn ask(&self, state: &mut State) {
         if state.asked_at.is_some_and(|at| at.elapsed() < self.ask_every) {
             return;
@@ -149,8 +153,8 @@ impl Signer {
         meters::looked_up(&found);
         match found {
             Ok(found) => {
-                state.is_due = false;
                 if found.key != state.known.key {
+                    state.due_until = None;
                     tracing::warn!(labeler = %self.did, "the labeler has another key now");
                 }
                 state.known = Arc::new(found);
