@@ -44,13 +44,15 @@ macro_rules! on_both {
             $(#[tokio::test]
             async fn $name() {
                 super::$name($crate::support::place::Kind::Sqlite).await;
-            })*
+            }
+            )*
         }
         mod postgres {
             $(#[tokio::test]
             async fn $name() {
                 super::$name($crate::support::place::Kind::Postgres).await;
-            })*
+            }
+            )*
         }
     };
 }

@@ -14,7 +14,7 @@ use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 22] = [
+const LARGE: [&str; 21] = [
     "users",
     "records",
     "manifests",
@@ -32,7 +32,6 @@ const LARGE: [&str; 22] = [
     "scans",
     "backfill_repo",
     "labels",
-    "l",
     "r",
     "s",
     "m",
