@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::Jetstream;
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
@@ -145,10 +146,7 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
     if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
         return Err(format!("there is no account {did}"));
     }
-    let of = |number: Option<usize>| {
-        let number = number.unwrap_or(0);
-        net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
-    };
+    let of = |number: Option<usize>| jetstream_of(net, number.unwrap_or(0));
     let mut result = json!({ "done": true });
     match command {
         Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
@@ -211,6 +209,10 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         of_labeler => result = obey_labeler(net.labeler(), of_labeler),
     }
     Ok(Answer::json(200, &result))
+}
+
+fn jetstream_of(net: &Net, number: usize) -> Result<&Jetstream, String> {
+    net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
 }
 
 fn obey_labeler(labeler: &Labeler, command: Command) -> Value {
