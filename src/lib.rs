@@ -9,6 +9,7 @@ pub mod backfill;
 pub mod cleanup;
 pub mod cli;
 pub mod ingest;
+pub mod labels;
 pub mod metrics;
 pub mod settings;
 pub mod signals;

@@ -10,9 +10,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::Jetstream;
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
+use crate::labeler::{Flaw, Label, Labeler, LabelerDoor, LabelerMode};
 use crate::network::{Ending, Fault, Made, On, Rate, Site};
 
 /// What can be asked for. Names on the wire are in kebab-case.
@@ -58,6 +60,16 @@ pub enum Command {
     SendText { jetstream: Option<usize>, text: String },
     SendPartial { jetstream: Option<usize>, text: String },
     SendClose { jetstream: Option<usize>, code: u16 },
+    Label(Label),
+    LabelBadly { uri: String, val: String, flaw: Flaw },
+    LabelerMode { mode: LabelerMode },
+    LabelerDoor { door: LabelerDoor },
+    LabelerList { on: bool },
+    LabelerForget { keep: u64 },
+    LabelerReset { lost: usize },
+    LabelerKey { number: u8, publish: bool },
+    LabelerCut {},
+    LabelerError { name: String },
 }
 
 /// A running control server. Dropping it ends it; the network lives on.
@@ -99,6 +111,7 @@ fn stats(net: &Net) -> Value {
     let requests = net.request_counts().into_iter();
     let requests = requests.map(|((site, host, path), count)| json!([site, host, path, count]));
     json!({
+        "labeler": net.labeler().stats(),
         "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
         "most_at_once": net.most_at_once(&On::any()),
@@ -133,10 +146,7 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
     if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
         return Err(format!("there is no account {did}"));
     }
-    let of = |number: Option<usize>| {
-        let number = number.unwrap_or(0);
-        net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
-    };
+    let of = |number: Option<usize>| jetstream_of(net, number.unwrap_or(0));
     let mut result = json!({ "done": true });
     match command {
         Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
@@ -196,6 +206,30 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
         Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
         Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),
+        of_labeler => result = obey_labeler(net.labeler(), of_labeler),
     }
     Ok(Answer::json(200, &result))
+}
+
+fn jetstream_of(net: &Net, number: usize) -> Result<&Jetstream, String> {
+    net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
+}
+
+fn obey_labeler(labeler: &Labeler, command: Command) -> Value {
+    match command {
+        Command::Label(label) => return json!({ "seq": labeler.say_label(label) }),
+        Command::LabelBadly { uri, val, flaw } => {
+            return json!({ "seq": labeler.say_badly(Label::of(&uri, &val), flaw) });
+        }
+        Command::LabelerMode { mode } => labeler.set_mode(mode),
+        Command::LabelerDoor { door } => labeler.set_door(door),
+        Command::LabelerList { on } => labeler.set_list(on),
+        Command::LabelerForget { keep } => labeler.forget(keep),
+        Command::LabelerReset { lost } => labeler.reset_sequencer(lost),
+        Command::LabelerKey { number, publish } => labeler.rotate_key(number, publish),
+        Command::LabelerCut {} => labeler.cut(),
+        Command::LabelerError { name } => labeler.send_error(&name),
+        _ => unreachable!("every other command is another's"),
+    }
+    json!({ "done": true })
 }

@@ -31,6 +31,7 @@ pub use visits::Visit;
 
 use crate::http::{self, Listener, Manner, Request};
 use crate::jetstream::{Jetstream, JetstreamOptions};
+use crate::labeler::Labeler;
 use crate::lock;
 use account::Accounts;
 use faults::Desk;
@@ -52,7 +53,7 @@ pub struct NetOptions {
     pub named_pdses: bool,
     /// Number of relays.
     pub relays: usize,
-    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays take consecutive ports from here.
+    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays and the labeler take consecutive ports from here.
     pub port_base: u16,
 }
 
@@ -72,6 +73,7 @@ pub struct Net {
     pdses: Vec<Listener>,
     jetstreams: Vec<Jetstream>,
     relays: Vec<Listener>,
+    labeler: Labeler,
 }
 
 /// What the servers share.
@@ -127,7 +129,8 @@ impl Net {
         for number in 0..options.relays {
             relays.push(world.listen(Site::Relay(number), ports.take()).await?);
         }
-        Ok(Self { world, plc, hosts, pdses, jetstreams, relays })
+        let labeler = Labeler::start(ports.take()).await?;
+        Ok(Self { world, plc, hosts, pdses, jetstreams, relays, labeler })
     }
 
     /// `http://127.0.0.1:PORT` of the PLC directory.
@@ -163,6 +166,11 @@ impl Net {
     /// The address that serves every `*.test` name, by its `Host` header.
     pub fn test_hosts(&self) -> SocketAddr {
         self.hosts.address()
+    }
+
+    /// The labeler.
+    pub fn labeler(&self) -> &Labeler {
+        &self.labeler
     }
 
     /// A Jetstream by number.
