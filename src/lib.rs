@@ -10,6 +10,7 @@ pub mod cleanup;
 pub mod cli;
 pub mod ingest;
 pub mod metrics;
+pub mod outbox;
 pub mod settings;
 pub mod signals;
 pub mod status;

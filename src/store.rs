@@ -16,6 +16,7 @@ pub mod leases;
 mod merge;
 mod migrate;
 mod operators;
+pub mod outbox;
 mod postgres;
 mod queries;
 mod session;
@@ -38,7 +39,7 @@ pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};
 pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
 pub use session::Work;
-pub use tx::{Applied, HandleFound, IdentityFound, Tx};
+pub use tx::{Applied, HandleFound, IdentityFound, Outcome, Tx};
 
 use beacon::sqlite::Place;
 use last_failure::LastFailure;

@@ -1,6 +1,7 @@
 //! What a fenced transaction can do: to the index, and to what has expired.
 
 mod backfill;
+mod outbox;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::atproto::identity::{HandleCheck, Identity};
 use crate::atproto::{Change, Did, Handle, Micros};
 
 pub use super::apply::Applied;
+pub use outbox::Outcome;
 
 /// The first wait after a failed look-up of an identity; each further failure doubles it. At half of it a host that
 /// restarts would be asked more often than it helps, at double a new user's name is missing for a minute.
