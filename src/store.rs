@@ -11,6 +11,7 @@ pub mod backfill;
 mod beacon;
 mod error;
 pub mod fenced;
+pub mod labels;
 mod last_failure;
 pub mod leases;
 mod merge;
