@@ -25,6 +25,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     crate::backfill::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
+    crate::outbox::meters::describe_metrics();
     Ok(handle)
 }
 

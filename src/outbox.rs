@@ -1,10 +1,12 @@
 //! What the index puts into the outbox and the sender takes out: the one thing that they share. Pure.
 //!
-//! In reading order: the words here; [`event`], what happened, as it is put in; [`push`], which tags complete which
-//! pushes; [`payload`], the bytes that are sent; [`gate`], what a tier may have. Knows nothing of the database.
+//! In reading order: the words here; [`event`], what happened, as it is put in; [`fold`], which
+//! deliveries a batch asks for; [`payload`], the bytes that are sent; [`gate`], what a tier may have. Knows nothing of the database.
 
 pub mod event;
+pub mod fold;
 pub mod gate;
+pub mod meters;
 pub mod payload;
 
 use std::fmt;
@@ -62,6 +64,11 @@ impl Trigger {
     /// Whether only tiers with all triggers have it.
     pub fn is_paid(self) -> bool {
         matches!(self, Self::ScanAll | Self::ScanChanged)
+    }
+
+    /// The one that a word of [`Trigger::as_str`] stands for.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::SETTABLE.into_iter().chain([Self::Test]).find(|trigger| trigger.as_str() == word)
     }
 
     /// Those whose bits are set.

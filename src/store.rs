@@ -18,12 +18,14 @@ mod merge;
 mod migrate;
 mod operators;
 pub mod outbox;
+mod outlook;
 mod postgres;
 mod queries;
 mod session;
 mod sqlite;
 mod statement;
 pub mod tx;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
