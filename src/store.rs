@@ -40,7 +40,7 @@ pub use fenced::Fencing;
 pub use leases::SqlLeases;
 pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};
-pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
+pub use queries::sweeps::{REGISTRY, SWEEP_ROWS_MAX, SWEEPS, Sweep, Sweepable};
 pub use session::Work;
 pub use tx::{Applied, HandleFound, IdentityFound, Outcome, Tx};
 

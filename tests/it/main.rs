@@ -20,3 +20,4 @@ mod stream;
 mod style;
 mod support;
 mod tree;
+mod webhooks;
