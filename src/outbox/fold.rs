@@ -3,99 +3,16 @@
 //! The index takes only the newest revision of each record from a batch; here each one counts that would have changed a
 //! row had the batch come event by event, so it does not matter how the stream was cut into batches.
 
-use std::collections::{HashMap, HashSet};
+mod words;
+
+use std::collections::HashMap;
 
 use super::Trigger;
 use super::event::{Counts, Event, Push, Scanned, Wanted, cid_of, push_key, uri_of};
 use crate::atproto::records::{Manifest, Scan, Tag, digest_of_rkey};
-use crate::atproto::{Change, Collection, Did, Record, Rev, State};
+use crate::atproto::{Change, Collection, Did, Record, State};
 
-/// A record's key: its repository, collection and key.
-pub type RecordKey = (String, String, String);
-
-/// A manifest's place: whose, which repository, which digest.
-pub type ManifestKey = (String, String, String);
-
-/// A webhook that is enabled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
-    /// Which.
-    pub id: i64,
-    /// Whose.
-    pub user: Did,
-    /// Its bits.
-    pub triggers: i64,
-}
-
-/// What the index knew before the batch, of the records in it.
-#[derive(Clone, Debug, Default)]
-pub struct Before {
-    /// The revisions of records.
-    pub revs: HashMap<RecordKey, Rev>,
-    /// The manifest that a tag's record named, by repository and key.
-    pub tags: HashMap<(String, String), String>,
-    /// The latest scans, by hold and digest.
-    pub scans: HashMap<(String, String), Counts>,
-}
-
-/// What the index knows after it.
-#[derive(Clone, Debug, Default)]
-pub struct After {
-    /// Records whose rows the batch changed.
-    pub written: HashSet<RecordKey>,
-    /// The manifests that the batch's tags name: key, media type and hold.
-    pub manifests: HashMap<ManifestKey, (String, String, Option<String>)>,
-    /// Holds, owners and repositories where the hold is known and hosts the repository.
-    pub trusted: HashSet<(String, String, String)>,
-}
-
-/// A push that waits for its tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
-    /// The delivery.
-    pub id: String,
-    /// Whose.
-    pub webhook: i64,
-    /// What it is of.
-    pub repository: String,
-    /// The manifest.
-    pub digest: String,
-    /// Its key so far, without the tag.
-    pub dedupe_key: String,
-}
-
-/// A delivery to be put in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
-    /// Whose.
-    pub webhook: i64,
-    /// What.
-    pub wanted: Wanted,
-    /// Whether it waits for its tag.
-    pub waits: bool,
-}
-
-/// An open push that got its tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// The delivery.
-    pub id: String,
-    /// Its tag.
-    pub tag: String,
-    /// Its key from now on.
-    pub dedupe_key: String,
-    /// What is put in if it went out in the meantime.
-    pub instead: Put,
-}
-
-/// What a batch asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// In the order of the events.
-    pub puts: Vec<Put>,
-    /// As above.
-    pub completions: Vec<Completion>,
-}
+pub use words::{After, Asked, Before, Completion, Hook, ManifestKey, Open, Put, RecordKey};
 
 /// Whether a change can ask for a delivery, and of whose webhooks.
 pub fn user_of(change: &Change) -> Option<&Did> {
@@ -149,6 +66,7 @@ impl Folding<'_> {
             (Collection::Manifest, Some(Record::Manifest(manifest))) => self.pushed(change, manifest),
             (Collection::Tag, Some(Record::Tag(tag))) => self.tagged(change, tag),
             (Collection::Scan, Some(Record::Scan(scan))) => self.scanned(change, scan),
+            (Collection::Manifest, _) => self.forget_manifest(change),
             (Collection::Tag, _) => {
                 self.before.tags.remove(&(change.did.to_string(), change.rkey.to_string()));
             }
@@ -165,7 +83,19 @@ impl Folding<'_> {
         hooks.filter(|hook| hook.triggers & trigger.bit() != 0).map(|hook| hook.id).collect()
     }
 
+    fn forget_manifest(&mut self, change: &Change) {
+        let is_it =
+            |of: &ManifestKey, rkey: &str| of.0 == change.did.as_str() && rkey == change.rkey.as_str();
+        self.before.manifests.retain(|of, (rkey, ..)| !is_it(of, rkey));
+    }
+
     fn pushed(&mut self, change: &Change, manifest: &Manifest) {
+        self.forget_manifest(change);
+        let hold = manifest.hold.as_ref().map(ToString::to_string);
+        self.before.manifests.insert(
+            (change.did.to_string(), manifest.repository.clone(), manifest.digest.clone()),
+            (change.rkey.to_string(), manifest.media_type.clone(), hold),
+        );
         let push = Push {
             at: manifest.created_at.0,
             media_type: manifest.media_type.clone(),
@@ -186,13 +116,14 @@ impl Folding<'_> {
     }
 
     /// A tag completes the newest push of its manifest that waits for one; else it is a push of its own, if it is new or
-    /// names another manifest than before. One whose manifest is not in the index is none.
+    /// names another manifest than before. One whose manifest is not in the index by then is
+    /// none.
     fn tagged(&mut self, change: &Change, tag: &Tag) {
         let place = (change.did.to_string(), change.rkey.to_string());
         let named_before = self.before.tags.insert(place, tag.digest.clone());
         let moved = named_before.as_ref() != Some(&tag.digest);
         let of = (change.did.to_string(), tag.repository.clone(), tag.digest.clone());
-        let Some((rkey, media_type, hold)) = self.after.manifests.get(&of) else { return };
+        let Some((rkey, media_type, hold)) = self.before.manifests.get(&of) else { return };
         let uri = format!("at://{}/{}/{rkey}", change.did, Collection::Manifest.nsid());
         let push = Push { at: tag.created_at.0, media_type: media_type.clone(), hold: hold.clone() };
         for webhook in self.hooks(&change.did, Trigger::Push) {

@@ -3,10 +3,11 @@
 //! Only names, digests, times and numbers, all of them bounded where they are read: prose that people write about their
 //! repositories is not in it. The fields come in this order, and no two runs write them differently.
 
-use serde::Serialize;
+mod shapes;
 
+use self::shapes::{Hold, Manifest, PushData, PushPayload, Repository, Scan, ScanPayload, TestPayload};
 use super::Trigger;
-use super::event::{Counts, Event, Push, Scanned};
+use super::event::{Event, Push, Scanned};
 use crate::atproto::Did;
 use crate::settings::Registry;
 
@@ -160,78 +161,4 @@ fn endpoint_of(hold: &str) -> Option<String> {
 fn rfc3339(us: i64) -> String {
     let at = chrono::DateTime::from_timestamp_micros(us).unwrap_or_default();
     at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)
-}
-
-#[derive(Serialize)]
-struct PushPayload<'a> {
-    trigger: &'a str,
-    push_data: PushData<'a>,
-    repository: Repository<'a>,
-    hold: Hold<'a>,
-}
-
-#[derive(Serialize)]
-struct PushData<'a> {
-    pushed_at: String,
-    pusher: &'a str,
-    pusher_did: &'a str,
-    tag: &'a str,
-    digest: &'a str,
-}
-
-#[derive(Serialize)]
-struct Repository<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    repo_name: String,
-    repo_url: String,
-    media_type: &'a str,
-    star_count: i64,
-    pull_count: i64,
-}
-
-#[derive(Serialize)]
-struct Hold<'a> {
-    did: &'a str,
-    endpoint: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ScanPayload<'a> {
-    trigger: &'a str,
-    hold_did: &'a str,
-    hold_endpoint: String,
-    manifest: Manifest<'a>,
-    scan: Scan<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<Counts>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest<'a> {
-    digest: &'a str,
-    repository: &'a str,
-    tag: &'a str,
-    user_did: &'a str,
-    user_handle: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Scan<'a> {
-    scanned_at: String,
-    scanner_version: &'a str,
-    vulnerabilities: Counts,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TestPayload<'a> {
-    trigger: &'a str,
-    message: &'a str,
-    sent_at: String,
-    user_did: &'a str,
-    user_handle: &'a str,
 }

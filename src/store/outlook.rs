@@ -49,6 +49,7 @@ impl Outlook {
             revs: queries::outbox::revs(session, &watched).await?,
             tags: queries::outbox::tags(session, &tags).await?,
             scans: queries::outbox::scans(session, &of_scans(&watched)).await?,
+            manifests: queries::outbox::manifests(session, &of_tags(&watched)).await?,
         };
         Ok(Some(Self { hooks, before }))
     }
@@ -63,11 +64,7 @@ impl Outlook {
     ) -> Result<(BTreeMap<Trigger, usize>, usize), WriteError> {
         let watched = watched(changes, &self.hooks);
         let tags = of_tags(&watched);
-        let after = After {
-            written,
-            manifests: queries::outbox::manifests(session, &tags).await?,
-            trusted: queries::outbox::trusted(session, &of_scans(&watched)).await?,
-        };
+        let after = After { written, trusted: queries::outbox::trusted(session, &of_scans(&watched)).await? };
         let open = webhook_deliveries::open(session, &pairs(&tags, &self.hooks)).await?;
         let asked = fold(changes, &self.hooks, self.before, &after, open);
         let missed = webhook_deliveries::complete(session, &asked.completions).await?;

@@ -41,13 +41,13 @@ pub(in crate::store) async fn due(
     webhooks: &[i64],
     per_webhook: i64,
 ) -> QueryResult<Vec<DueRow>> {
-    let tag_rkey = "(SELECT MIN(g.rkey) FROM tags g
-         WHERE g.did = w.user_did AND g.repository = d.repository AND g.tag = d.tag)";
-    let hidden = is_hidden("w.user_did", "d.repository", "d.digest", tag_rkey);
+    let hidden = is_hidden("w.user_did", "d.repository", "d.digest", "NULL");
+    let tag_hidden = "EXISTS (SELECT 1 FROM taken_down h JOIN tags g ON g.did = h.did AND g.rkey = h.tag_rkey
+             WHERE h.did = w.user_did AND g.repository = d.repository AND g.tag = d.tag)";
     let one = format!(
         "SELECT * FROM (
              SELECT d.id, d.webhook_id, d.trigger, d.repository, d.digest, d.tag, d.event, d.payload, d.attempt,
-                 d.created_at, d.asked_at, d.give_up_at, (NOT u.active) OR {hidden} AS hidden
+                 d.created_at, d.asked_at, d.give_up_at, (NOT u.active) OR {hidden} OR {tag_hidden} AS hidden
              FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id JOIN users u ON u.did = w.user_did
              WHERE d.webhook_id = ? AND d.status = 'pending' AND d.next_attempt_at <= {{now_us}}
              ORDER BY d.next_attempt_at, d.id LIMIT ?) of_one"

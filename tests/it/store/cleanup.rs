@@ -355,6 +355,8 @@ async fn a_table_of_the_registrys_that_is_absent_or_another_is_passed_over(fixtu
     fixture.execute("CREATE TABLE pending_device_auth (id TEXT PRIMARY KEY, expires_at BIGINT)").await;
     let old = ago(&fixture, 60).await;
     fixture.execute(&format!("INSERT INTO pending_device_auth VALUES ('old', {old})")).await;
-    sweep_until_gone(&fixture, "SELECT id AS line FROM pending_device_auth").await;
+    let sweeping = Sweeping::start(&fixture, term, SOON * 10);
+    until_gone(&fixture, "SELECT id AS line FROM pending_device_auth").await;
+    sweeping.stop().await;
     assert_eq!(fixture.lines("SELECT id AS line FROM ui_sessions").await, ["old"]);
 }

@@ -230,5 +230,31 @@ async fn a_payload_has_the_registrys_shape_and_names_the_user_by_did_without_a_h
     assert_eq!((due.trigger, due.attempt, due.url.as_str()), (Trigger::Push, 0, "https://ci.example/hook"));
     assert_eq!(due.secret.as_ref().unwrap().reveal(), "whsec_c2VjcmV0");
     assert!(!format!("{due:?}").contains("whsec"), "a secret is never printed");
-    assert_eq!(due.give_up_at.0 - due.created_at.0, 86_400_000_000);
+    let given_up_after = due.give_up_at.0 - due.created_at.0;
+    assert!((86_400_000_000..86_401_000_000).contains(&given_up_after), "{given_up_after}");
+}
+
+#[test]
+fn the_longest_names_make_a_payload_that_is_within_its_bound() {
+    use atcr_workers::outbox::event::{Event, Push};
+    use atcr_workers::outbox::payload::{PAYLOAD_LEN_MAX, Subject, Surroundings, payload};
+    // What JSON writes in six bytes for one.
+    let name = |length: usize| "\u{1}".repeat(length);
+    let event = Event::Push(Push {
+        at: 1,
+        media_type: name(128),
+        hold: Some(format!("did:web:{}", "h".repeat(2_000))),
+    });
+    let around = Surroundings {
+        user_did: format!("did:web:{}", "u".repeat(253)),
+        user_handle: Some("a".repeat(253)),
+        hold_endpoint: None,
+        stars: i64::MAX,
+        pulls: i64::MAX,
+        tag: None,
+    };
+    let (repository, digest, tag) = (name(255), "d".repeat(128), name(128));
+    let about = Subject { repository: &repository, digest: &digest, tag: &tag };
+    let made = payload(Trigger::Push, about, &event, &around, &Site::default());
+    assert!(made.len() > 4_000 && made.len() <= PAYLOAD_LEN_MAX, "{}", made.len());
 }

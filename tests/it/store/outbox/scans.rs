@@ -49,7 +49,7 @@ async fn a_scan_by_who_is_no_hold_or_hosts_nothing_is_told_to_nobody(fixture: Fi
         [present(elsewhere, "self", 3, captain(USER)), present(elsewhere, "s", 3, scanned(1, 9, 1))];
     assert_eq!(stage.apply(&of_hold).await, 0);
     // Nor is one of somebody else's repository.
-    let Record::Scan(about) = scanned(1, 9, 1) else { panic!("a scan is a scan") };
+    let Record::Scan(about) = scanned(2, 9, 1) else { panic!("a scan is a scan") };
     let about = Record::Scan(Scan { repository: "other".into(), ..about });
     assert_eq!(stage.apply(&[present(HOLD, "o", 3, about)]).await, 0);
     assert_eq!(stage.apply(&[present(HOLD, "s", 3, scanned(1, 9, 1))]).await, 2);
