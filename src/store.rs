@@ -17,12 +17,15 @@ pub mod leases;
 mod merge;
 mod migrate;
 mod operators;
+pub mod outbox;
+mod outlook;
 mod postgres;
 mod queries;
 mod session;
 mod sqlite;
 mod statement;
 pub mod tx;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +40,9 @@ pub use fenced::Fencing;
 pub use leases::SqlLeases;
 pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};
-pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
+pub use queries::sweeps::{REGISTRY, SWEEP_ROWS_MAX, SWEEPS, Sweep, Sweepable};
 pub use session::Work;
-pub use tx::{Applied, HandleFound, IdentityFound, Tx};
+pub use tx::{Applied, HandleFound, IdentityFound, Outcome, Tx};
 
 use beacon::sqlite::Place;
 use last_failure::LastFailure;

@@ -117,7 +117,7 @@ pub(in crate::store) async fn store(
         format!("({verified}, {of}.cts, COALESCE({of}.era, -1), COALESCE({of}.seq, -1))")
     };
     let text = format!(
-        "WITH said (src, uri, val, cid, neg, cts, exp, era, seq, verified, subject, did, name) AS (VALUES {{rows}})
+        "WITH said (src, uri, val, cid, neg, cts, exp, era, seq, verified, subject, did, name) AS ({{rows}})
          INSERT INTO labels (src, uri, val, cid, neg, cts, exp, era, seq, verified, subject, did, name,
              changed_at, ended_at)
          SELECT src, uri, val, cid, neg, cts, exp, era, seq, verified, subject, did, name,
@@ -133,7 +133,7 @@ pub(in crate::store) async fn store(
     );
     let mut changed = 0;
     for chunk in chunked(labels, row) {
-        changed += session.execute(Statement::new(&text).rows(&chunk)).await?;
+        changed += session.execute(Statement::new(&text).rows(chunk)).await?;
     }
     Ok(changed)
 }

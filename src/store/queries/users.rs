@@ -132,6 +132,21 @@ pub(in crate::store) async fn set_identities(session: &mut Session, found: &[Fou
     Ok(())
 }
 
+/// Whose a handle is, if it is known.
+pub(in crate::store) async fn of_handle(session: &mut Session, handle: &str) -> QueryResult<Option<String>> {
+    let select = Statement::new("SELECT did FROM users WHERE handle = ? AND handle <> 'handle.invalid'");
+    session.first::<Text, String>(select.bind(handle)).await
+}
+
+/// The handle and the PDS that are known of an account.
+pub(in crate::store) async fn identity(
+    session: &mut Session,
+    did: &Did,
+) -> QueryResult<Option<(String, Option<String>)>> {
+    let select = Statement::new("SELECT handle, pds FROM users WHERE did = ?");
+    session.first::<(Text, Nullable<Text>), _>(select.bind(did.as_str())).await
+}
+
 /// Deletes an account, and with it all that it has in other tables. Whether it was there.
 pub(in crate::store) async fn delete(session: &mut Session, did: &Did) -> QueryResult<bool> {
     let delete = Statement::new("DELETE FROM users WHERE did = ?");

@@ -2,12 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use atcr_workers::atproto::{Collection, Handle, Micros};
+use atcr_workers::outbox::{Attempted, Rules, Site, Tiers, Trigger};
+use atcr_workers::settings::Tier;
 use atcr_workers::store::backfill::{
     Gone, ListName, ListedPart, RepoOutcome, RepoRead, RepoState, RunPlan, RunTotals, Whole,
 };
 use atcr_workers::store::labels::{About, LabelRow, Subject};
+use atcr_workers::store::outbox::Look;
+use atcr_workers::store::webhooks::{Added, NewWebhook, User};
 use atcr_workers::store::{HandleFound, IdentityFound, SWEEPS, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use leased_actors::lease::{LeaseStore, Release, Term};
@@ -16,7 +21,7 @@ use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 21] = [
+const LARGE: [&str; 25] = [
     "users",
     "records",
     "manifests",
@@ -34,6 +39,10 @@ const LARGE: [&str; 21] = [
     "scans",
     "backfill_repo",
     "labels",
+    "webhooks",
+    "webhook_deliveries",
+    "w",
+    "d",
     "r",
     "s",
     "m",
@@ -86,8 +95,16 @@ async fn no_statement_reads_a_whole_table() {
         batch.extend(two(hold, "v", |at| scan("did:plc:user", "app", at)));
         batch
     };
+    let path = fixture.options.url.strip_prefix("sqlite://").unwrap();
     for n in 1..=2 {
         fixture.apply(&term, &batch(n)).await;
+        if n == 1 {
+            let texts = TEXTS.lock().unwrap()[path].clone();
+            let of_outbox: Vec<_> =
+                texts.iter().filter(|text| is_plain(text) && text.contains("webhook")).collect();
+            assert_eq!(of_outbox.len(), 1, "what a batch costs that no webhook cares for: {of_outbox:?}");
+        }
+        outbox(&fixture, &term, user).await;
     }
     let due = fixture.database.due_identities(10).await.unwrap().remove(0);
     let work = async move |tx: &mut Tx| {
@@ -102,10 +119,8 @@ async fn no_statement_reads_a_whole_table() {
     fixture.leases.renew(term.id().holder).await.unwrap();
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
 
-    let path = fixture.options.url.strip_prefix("sqlite://").unwrap();
     let texts = TEXTS.lock().unwrap()[path].clone();
-    let verbs = ["WITH", "SELECT", "INSERT", "UPDATE", "DELETE"];
-    let texts: Vec<_> = texts.iter().filter(|text| verbs.iter().any(|verb| text.starts_with(verb))).collect();
+    let texts: Vec<_> = texts.iter().filter(|text| is_plain(text)).collect();
     assert!(texts.len() > 30, "only {} statements were seen", texts.len());
     let mut scans = Vec::new();
     for text in texts {
@@ -145,6 +160,46 @@ async fn labels(fixture: &Fixture, term: &Term) {
     let of = did("did:plc:user");
     let subject = Subject { did: &of, repository: Some("app"), digest: None, tag_rkey: None };
     assert!(fixture.database.is_taken_down(&subject).await.unwrap());
+}
+
+/// Whether it reads or writes rows.
+fn is_plain(text: &str) -> bool {
+    let verbs = ["WITH", "SELECT", "INSERT", "UPDATE", "DELETE"];
+    verbs.iter().any(|verb| text.starts_with(verb))
+}
+
+/// What the outbox takes out and writes; from the second time on, the index puts in for the webhooks that are there.
+async fn outbox(fixture: &Fixture, term: &Term, user: &str) {
+    let new = NewWebhook {
+        user: User::Did(did(user)),
+        url: "https://ci.example/".into(),
+        secret: None,
+        triggers: Trigger::SETTABLE.to_vec(),
+    };
+    let tier = Tier { name: "all".into(), price_ids: Vec::new(), max_webhooks: 9, all_triggers: true };
+    let give_up_after = Duration::from_secs(60);
+    let rules = Rules { tiers: Tiers::of(&[tier]), site: Site::default(), give_up_after };
+    let Added::As(webhook) = fixture.leases.add_webhook(new, rules.tiers.clone()).await.unwrap() else {
+        panic!("nine are allowed");
+    };
+    fixture.leases.test_webhook(webhook).await.unwrap();
+    let look = Look { busy: Vec::new(), per_webhook: 9, limit: 99 };
+    let work = async move |tx: &mut Tx| {
+        let mut due = tx.due_deliveries(&rules, &look).await?;
+        for (at, delivery) in due.deliveries.iter().enumerate() {
+            let result = match at % 3 {
+                0 => Attempted::Delivered { code: 200 },
+                1 => Attempted::Failed { code: None, error: "down".into() },
+                _ => Attempted::Retry { code: None, error: "down".into(), after: Duration::ZERO },
+            };
+            tx.delivery_attempted(&delivery.id, &result).await?;
+        }
+        Ok(due.deliveries.remove(0).id)
+    };
+    let first = fixture.database.fenced(term, work).await.unwrap();
+    fixture.leases.redeliver(first).await.unwrap();
+    fixture.leases.disable_webhook(webhook, "for now".into()).await.unwrap();
+    fixture.leases.enable_webhook(webhook).await.unwrap();
 }
 
 /// What a backfill asks and writes.
