@@ -32,6 +32,7 @@ pub use visits::Visit;
 use crate::http::{self, Listener, Manner, Request};
 use crate::jetstream::{Jetstream, JetstreamOptions};
 use crate::lock;
+use crate::webhooks::Receiver;
 use account::Accounts;
 use faults::Desk;
 use rates::Rates;
@@ -52,7 +53,8 @@ pub struct NetOptions {
     pub named_pdses: bool,
     /// Number of relays.
     pub relays: usize,
-    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays take consecutive ports from here.
+    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays and the webhooks' receiver take consecutive
+    /// ports from here.
     pub port_base: u16,
 }
 
@@ -72,6 +74,7 @@ pub struct Net {
     pdses: Vec<Listener>,
     jetstreams: Vec<Jetstream>,
     relays: Vec<Listener>,
+    webhooks: Receiver,
 }
 
 /// What the servers share.
@@ -127,7 +130,8 @@ impl Net {
         for number in 0..options.relays {
             relays.push(world.listen(Site::Relay(number), ports.take()).await?);
         }
-        Ok(Self { world, plc, hosts, pdses, jetstreams, relays })
+        let webhooks = Receiver::start(ports.take()).await?;
+        Ok(Self { world, plc, hosts, pdses, jetstreams, relays, webhooks })
     }
 
     /// `http://127.0.0.1:PORT` of the PLC directory.
@@ -163,6 +167,11 @@ impl Net {
     /// The address that serves every `*.test` name, by its `Host` header.
     pub fn test_hosts(&self) -> SocketAddr {
         self.hosts.address()
+    }
+
+    /// The receiver of webhooks.
+    pub fn webhooks(&self) -> &Receiver {
+        &self.webhooks
     }
 
     /// A Jetstream by number.
