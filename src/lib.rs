@@ -17,4 +17,5 @@ pub mod signals;
 pub mod status;
 pub mod store;
 pub mod telemetry;
+pub mod webhooks;
 pub mod workers;

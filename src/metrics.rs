@@ -27,6 +27,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     crate::ingest::meters::describe_metrics();
     crate::labels::meters::describe_metrics();
     crate::outbox::meters::describe_metrics();
+    crate::webhooks::meters::describe_metrics();
     Ok(handle)
 }
 

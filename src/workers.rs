@@ -6,6 +6,7 @@
 //! | `backfill` | yes | fenced | `backfill.enabled` |
 //! | `labeler` | yes | fenced | `labeler.did` is not empty |
 //! | `cleanup` | yes | fenced | `cleanup.enabled` |
+//! | `webhooks` | yes | external | `webhooks.enabled` |
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,8 +27,10 @@ use crate::backfill::{Backfill, MISSED_AFTER};
 use crate::cleanup::Cleanup;
 use crate::ingest::{self, connect};
 use crate::labels::{self, Labels, Named};
+use crate::outbox::Rules;
 use crate::settings::{DidOrUrl, Settings};
 use crate::store::Database;
+use crate::webhooks::{ChatHosts, LANES_PER_HOST, Webhooks};
 
 /// Requests at one stranger's host at once.
 const PER_HOST: usize = 2;
@@ -80,6 +83,9 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     if settings.cleanup.enabled {
         workers.push(Arc::new(cleanup(settings, database)));
     }
+    if settings.webhooks.enabled {
+        workers.push(Arc::new(webhooks(settings, database)?));
+    }
     Ok(workers)
 }
 
@@ -87,7 +93,6 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
 /// what does not come.
 pub fn missing(settings: &Settings) -> Vec<&'static str> {
     let wanted = [
-        ("webhooks", settings.webhooks.enabled),
         ("billing", settings.billing.stripe_secret_key.is_some()),
         ("hold-health", settings.hold_health.enabled),
     ];
@@ -164,6 +169,19 @@ fn labeler(settings: &Settings, named: &DidOrUrl, database: &Database) -> Result
 fn cleanup(settings: &Settings, database: &Database) -> Cleanup {
     let (interval, history_for) = (settings.cleanup.interval, settings.leases.history_for);
     Cleanup { database: database.clone(), interval, history_for }
+}
+
+/// Each endpoint has one lane, so that a turn at its host is always free.
+fn webhooks(settings: &Settings, database: &Database) -> Result<Webhooks, SetUpError> {
+    let ours = &settings.webhooks;
+    let guard = GuardSettings { per_host: LANES_PER_HOST, ..guard(settings)? };
+    Ok(Webhooks {
+        database: database.clone(),
+        rules: Arc::new(Rules::of(settings)),
+        guarded: Guarded::new(guard)?,
+        chat_hosts: ChatHosts { discord: ours.discord_hosts.clone(), slack: ours.slack_hosts.clone() },
+        timeout: ours.timeout,
+    })
 }
 
 fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {

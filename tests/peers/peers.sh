@@ -3,7 +3,7 @@
 #
 #   peers.sh run NAME [options]   one of them in the foreground:
 #                                 pds labeler jetstream collectiondir
-#                                 stripe stripe-mock webhooks ozone
+#                                 stripe stripe-mock webhooks ozone; judge reads stdin
 #   peers.sh seed URL             fills a PDS that was started with --no-seed
 #   peers.sh up DIR [NAME…]       some in the background (default: pds jetstream
 #                                 collectiondir labeler), with logs, pids and
@@ -42,6 +42,7 @@ run() {
     ozone) js ozone.mjs --port $((base + 9)) --control-port $((base + 10)) "$@" ;;
     stripe) exec "$python" "$here/stripe_local.py" --port $((base + 6)) "$@" ;;
     stripe-mock) js stripe-mock.mjs --port $((base + 7)) "$@" ;;
+    judge) js judge.mjs "$@" ;;
     webhooks) exec "$python" "$here/webhook_sink.py" --port $((base + 8)) "$@" ;;
     *) echo "unknown peer: $name" >&2; exit 2 ;;
   esac

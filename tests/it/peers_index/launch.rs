@@ -29,6 +29,7 @@ impl Launch {
             .with("ATCR__JETSTREAM__URLS", &peers.jetstream_url())
             .with("ATCR__BACKFILL__ENABLED", "false")
             .with("ATCR__CLEANUP__ENABLED", "false")
+            .with("ATCR__WEBHOOKS__ENABLED", "false")
             .with("ATCR__TELEMETRY__FORMAT", "json")
             .with("ATCR__TELEMETRY__LEVEL", "info,atcr_workers=debug")
     }

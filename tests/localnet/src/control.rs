@@ -1,6 +1,6 @@
 //! The network's changes and faults over HTTP, for people and for programs that are not written in Rust.
 //!
-//! `GET /_control/stats`, and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
+//! `GET /_control/stats`, `GET /_control/webhooks` (the newest thousand that came), and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
 //! `curl -d '{"mode":"silent"}' http://127.0.0.1:PORT/_control/mode`. A `jetstream` left out is number 0.
 
 use std::io;
@@ -16,6 +16,7 @@ use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
 use crate::labeler::{Flaw, Label, Labeler, LabelerDoor, LabelerMode};
 use crate::network::{Ending, Fault, Made, On, Rate, Site};
+use crate::webhooks::Behaviour;
 
 /// What can be asked for. Names on the wire are in kebab-case.
 #[derive(Debug, Deserialize)]
@@ -70,7 +71,13 @@ pub enum Command {
     LabelerKey { number: u8, publish: bool },
     LabelerCut {},
     LabelerError { name: String },
+    WebhookBehave { path: String, behaviour: Behaviour },
+    WebhookScript { path: String, answers: Vec<Behaviour> },
+    WebhookReset {},
 }
+
+/// Webhooks that one answer lists.
+const WEBHOOKS_LISTED: usize = 1_000;
 
 /// A running control server. Dropping it ends it; the network lives on.
 #[derive(Debug)]
@@ -100,10 +107,15 @@ impl Control {
 fn respond(net: &Net, request: &Request) -> Answer {
     match (request.method.as_str(), request.path.strip_prefix("/_control/")) {
         ("GET", Some("stats")) => Answer::json(200, &stats(net)),
+        ("GET", Some("webhooks")) => Answer::json(200, &net.webhooks().listing(WEBHOOKS_LISTED)),
         ("POST", Some(command)) => read(command, &request.body)
+            .and_then(|command| possible(net, command))
             .and_then(|command| obey(net, command))
             .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
-        _ => Answer::text(404, "GET /_control/stats, or POST /_control/COMMAND with a JSON object\n"),
+        _ => Answer::text(
+            404,
+            "GET /_control/stats, GET /_control/webhooks, or POST /_control/COMMAND with a JSON object\n",
+        ),
     }
 }
 
@@ -142,10 +154,15 @@ fn of_account(command: &Command) -> Option<&str> {
     }
 }
 
-fn obey(net: &Net, command: Command) -> Result<Answer, String> {
-    if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
-        return Err(format!("there is no account {did}"));
+/// The command, if the account is there that it is about.
+fn possible(net: &Net, command: Command) -> Result<Command, String> {
+    match of_account(&command).filter(|did| net.account(did).is_none()) {
+        Some(did) => Err(format!("there is no account {did}")),
+        None => Ok(command),
     }
+}
+
+fn obey(net: &Net, command: Command) -> Result<Answer, String> {
     let of = |number: Option<usize>| jetstream_of(net, number.unwrap_or(0));
     let mut result = json!({ "done": true });
     match command {
@@ -183,6 +200,9 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::MakeAccounts { accounts, records } => {
             result = json!({ "made": net.add_made_accounts(accounts, Made::records(records)).len() });
         }
+        Command::WebhookBehave { path, behaviour } => net.webhooks().behave(&path, behaviour),
+        Command::WebhookScript { path, answers } => net.webhooks().script(&path, answers),
+        Command::WebhookReset {} => net.webhooks().reset(),
         Command::Cut { jetstream } => of(jetstream)?.cut(),
         Command::Mode { jetstream, mode } => of(jetstream)?.set_mode(mode),
         Command::Door { jetstream, door, times } => of(jetstream)?.set_door(door, times),

@@ -1,5 +1,5 @@
-//! The network in small: Jetstream servers, relays, a PLC directory, PDSes, accounts and a labeler on 127.0.0.1, with
-//! faults and limits on command. Tests, benches and the demonstration stand on it.
+//! The network in small: Jetstream servers, relays, a PLC directory, PDSes, accounts, a labeler and a receiver of
+//! webhooks on 127.0.0.1, with faults and limits on command. Tests, benches and the demonstration stand on it.
 //!
 //! It knows the wires and the shapes of the registry's records, never the product: what it serves is written
 //! from the protocol's documents, so that a misreading in the product is not repeated here.
@@ -17,6 +17,7 @@ pub mod network;
 pub mod records;
 pub mod seed;
 pub mod traffic;
+pub mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -33,6 +33,7 @@ use crate::http::{self, Listener, Manner, Request};
 use crate::jetstream::{Jetstream, JetstreamOptions};
 use crate::labeler::Labeler;
 use crate::lock;
+use crate::webhooks::Receiver;
 use account::Accounts;
 use faults::Desk;
 use rates::Rates;
@@ -53,7 +54,8 @@ pub struct NetOptions {
     pub named_pdses: bool,
     /// Number of relays.
     pub relays: usize,
-    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays and the labeler take consecutive ports from here.
+    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays, the labeler and the webhooks' receiver take
+    /// consecutive ports from here.
     pub port_base: u16,
 }
 
@@ -74,6 +76,7 @@ pub struct Net {
     jetstreams: Vec<Jetstream>,
     relays: Vec<Listener>,
     labeler: Labeler,
+    webhooks: Receiver,
 }
 
 /// What the servers share.
@@ -130,7 +133,8 @@ impl Net {
             relays.push(world.listen(Site::Relay(number), ports.take()).await?);
         }
         let labeler = Labeler::start(ports.take()).await?;
-        Ok(Self { world, plc, hosts, pdses, jetstreams, relays, labeler })
+        let webhooks = Receiver::start(ports.take()).await?;
+        Ok(Self { world, plc, hosts, pdses, jetstreams, relays, labeler, webhooks })
     }
 
     /// `http://127.0.0.1:PORT` of the PLC directory.
@@ -171,6 +175,11 @@ impl Net {
     /// The labeler.
     pub fn labeler(&self) -> &Labeler {
         &self.labeler
+    }
+
+    /// The receiver of webhooks.
+    pub fn webhooks(&self) -> &Receiver {
+        &self.webhooks
     }
 
     /// A Jetstream by number.

@@ -12,3 +12,4 @@ mod rates;
 mod relay;
 mod second_wire;
 mod seeded;
+mod webhooks;

@@ -102,6 +102,9 @@ fn commands(user: &str) -> Vec<(&'static str, Value)> {
         ("move", json!({ "did": user, "pds": 1 })),
         ("throttle", json!({ "did": user, "on": true })),
         ("crawl", json!({})),
+        ("webhook-behave", json!({ "path": "/a", "behaviour": { "retry-after": [429, 7] } })),
+        ("webhook-script", json!({ "path": "/a", "answers": ["down", { "status": 500 }] })),
+        ("webhook-reset", json!({})),
         ("tombstone", json!({ "did": user })),
     ]
 }
