@@ -11,6 +11,7 @@ pub mod backfill;
 mod beacon;
 mod error;
 pub mod fenced;
+mod holds;
 mod last_failure;
 pub mod leases;
 mod merge;
@@ -33,6 +34,7 @@ use crate::atproto::Did;
 
 pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
+pub use holds::KnownHolds;
 pub use leases::SqlLeases;
 pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};

@@ -7,6 +7,7 @@ pub(super) mod beacons;
 pub(super) mod cursors;
 pub(super) mod fence;
 pub(super) mod hold_records;
+pub(super) mod holds;
 pub(super) mod lease_instances;
 pub(super) mod lease_list;
 pub(super) mod lease_wishes;

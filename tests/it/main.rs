@@ -6,6 +6,7 @@ mod cited;
 mod commands;
 mod exits;
 mod guards;
+mod health;
 mod life;
 mod nothing_lost;
 mod operators;
