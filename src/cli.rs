@@ -4,6 +4,9 @@ pub mod backfill;
 pub mod leases;
 pub mod migrate;
 pub mod settings;
+pub mod webhooks;
+
+mod nobody;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -26,6 +29,7 @@ Examples:
   atcr-workers leases                             who runs what
   atcr-workers leases drain web1                  before web1 is stopped for long
   atcr-workers backfill --all                     read every repository again
+  atcr-workers webhooks test 3                    send a test to a user's endpoint
   atcr-workers settings                           every setting, and where it came from";
 
 /// The background process of an AT Protocol container registry.
@@ -57,6 +61,16 @@ pub enum Command {
     /// Have repositories read again by whoever runs the backfill; waits until they are.
     #[command(after_help = backfill::AFTER)]
     Backfill(backfill::Arguments),
+    /// List the users' webhooks; or add, remove, enable, disable or test one, or have a delivery made again.
+    #[command(after_help = webhooks::AFTER)]
+    Webhooks {
+        /// As a JSON array.
+        #[arg(long, global = true)]
+        json: bool,
+        /// What to do; list them if nothing is said.
+        #[command(subcommand)]
+        command: Option<webhooks::Command>,
+    },
     /// Bring the database to this version's schema. `run` does it too.
     Migrate {
         /// Change nothing; list what would be applied, and exit 1 if there is anything.

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod health;
 pub mod ingest;
 pub mod metrics;
+pub mod outbox;
 pub mod settings;
 pub mod signals;
 pub mod status;

@@ -35,6 +35,7 @@ async fn act(cli: Cli, settings: Settings) -> Exit {
         Command::Backfill(arguments) => cli::backfill::run(&settings, arguments).await,
         Command::Leases { json, command } => cli::leases::run(&settings, json, command).await,
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
+        Command::Webhooks { json, command } => cli::webhooks::run(&settings, json, command).await,
         Command::Settings { json } => cli::settings::run(&settings, json),
     };
     outcome.unwrap_or_else(|refusal| cli::say(&refusal, refusal.exit()))

@@ -26,6 +26,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     crate::cleanup::meters::describe_metrics();
     crate::health::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
+    crate::outbox::meters::describe_metrics();
     Ok(handle)
 }
 

@@ -7,10 +7,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
+use super::outlook::Outlook;
 use super::queries::records::Unless;
 use super::queries::{self, Key, hold_records, manifests, user_records};
 use super::session::Session;
 use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
+use crate::outbox::Trigger;
 
 /// Rows of `records` per author in each collection that anybody can fill with entries about others. A hold of more
 /// repositories than this is not known; at double, a forger costs twice the space.
@@ -27,9 +29,19 @@ pub struct Applied {
     pub over_limit: usize,
     /// Authors that got a row now. Their identities are due.
     pub new_users: Vec<Did>,
+    /// Deliveries that were put into the outbox, by trigger.
+    pub put: BTreeMap<Trigger, usize>,
+    /// Deliveries that were failed for them, as too many were waiting.
+    pub dropped: usize,
 }
 
-/// The steps, in the order in which they lock: authors, records, sums.
+/// What became of changes, and which of them it were whose rows are new.
+pub(super) struct Stored<'a> {
+    pub(super) applied: Applied,
+    pub(super) written: Vec<&'a Change>,
+}
+
+/// The steps, in the order in which they lock: authors, records, sums, deliveries.
 pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<Applied, WriteError> {
     let latest = latest(changes);
     let authors: Vec<Did> =
@@ -37,7 +49,12 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
     let new = queries::users::insert_missing(session, &authors).await?;
     queries::users::lock(session, &authors).await?;
 
-    let mut applied = store(session, latest, Unless::AsNew).await?;
+    let outlook = Outlook::before(session, changes).await?;
+    let Stored { mut applied, written } = store(session, latest, Unless::AsNew).await?;
+    if let Some(outlook) = outlook {
+        let written = written.into_iter().map(owned_key).collect();
+        (applied.put, applied.dropped) = outlook.put(session, changes, written).await?;
+    }
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
     let new: HashSet<String> = new.into_iter().collect();
     applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
@@ -45,11 +62,13 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
 }
 
 /// Records and sums. The authors have rows, which are locked; one change per record. New users are not told.
-pub(super) async fn store(
+///
+/// Nothing is put into the outbox: that is for what the stream brings alone.
+pub(super) async fn store<'a>(
     session: &mut Session,
-    changes: Vec<&Change>,
+    changes: Vec<&'a Change>,
     unless: Unless,
-) -> Result<Applied, WriteError> {
+) -> Result<Stored<'a>, WriteError> {
     let count = changes.len();
     let (within, over_limit) = within_limit(session, changes).await?;
     let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
@@ -62,7 +81,7 @@ pub(super) async fn store(
     for change in &changed {
         *applied.changed.entry(change.collection).or_default() += 1;
     }
-    Ok(applied)
+    Ok(Stored { applied, written: changed })
 }
 
 /// Makes the index forget so many records of a repository, as if it had never seen them. True: there are more.

@@ -30,7 +30,7 @@ pub(super) async fn merge(session: &mut Session, part: &ListedPart) -> Result<Me
     let known = queries::records::versions(session, &part.did, &part.records).await?;
     let sorted = Sorted::of(part, &known);
     queries::records::confirm(session, &part.did, part.rev, &sorted.confirmed).await?;
-    let applied = apply::store(session, sorted.stored, Unless::Newer).await?;
+    let applied = apply::store(session, sorted.stored, Unless::Newer).await?.applied;
 
     let mut merged = Merged { changed: sorted.changed, over_limit: applied.over_limit, ..Merged::default() };
     if is_new && let Some(due_at) = queries::users::due_at(session, &part.did).await? {
@@ -62,7 +62,7 @@ pub(super) async fn delete_unlisted(
     if changes.is_empty() {
         return Ok(BTreeMap::new());
     }
-    Ok(apply::store(session, changes.iter().collect(), Unless::AsNew).await?.changed)
+    Ok(apply::store(session, changes.iter().collect(), Unless::AsNew).await?.applied.changed)
 }
 
 /// What has to be done about each record of a part.

@@ -5,14 +5,17 @@ pub(super) mod backfill_requests;
 pub(super) mod backfill_runs;
 pub(super) mod beacons;
 pub(super) mod cursors;
+pub(super) mod due_deliveries;
 pub(super) mod fence;
 pub(super) mod hold_records;
 pub(super) mod holds;
+pub(super) mod labels;
 pub(super) mod lease_instances;
 pub(super) mod lease_list;
 pub(super) mod lease_wishes;
 pub(super) mod leases;
 pub(super) mod manifests;
+pub(super) mod outbox;
 pub(super) mod records;
 pub(super) mod rehearsal;
 pub(super) mod repository_stats;
@@ -20,6 +23,8 @@ pub(super) mod sweeps;
 pub(super) mod take_over;
 pub(super) mod user_records;
 pub(super) mod users;
+pub(super) mod webhook_deliveries;
+pub(super) mod webhooks;
 
 use super::statement::Value;
 

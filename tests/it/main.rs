@@ -21,3 +21,4 @@ mod stream;
 mod style;
 mod support;
 mod tree;
+mod webhooks;

@@ -95,6 +95,12 @@ pub(in crate::store) async fn set_standing(
     Ok(session.execute(update.bind(active).bind(status)).await? == 1)
 }
 
+/// Whose a handle is, if it is known.
+pub(in crate::store) async fn of_handle(session: &mut Session, handle: &str) -> QueryResult<Option<String>> {
+    let select = Statement::new("SELECT did FROM users WHERE handle = ? AND handle <> 'handle.invalid'");
+    session.first::<Text, String>(select.bind(handle)).await
+}
+
 /// The handle and the PDS that are known of an account.
 pub(in crate::store) async fn identity(
     session: &mut Session,

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use atcr_workers::atproto::{Collection, Micros};
+use atcr_workers::outbox::{Attempted, Rules, Site, Tiers, Trigger};
+use atcr_workers::settings::Tier;
 use atcr_workers::store::backfill::{Gone, ListName, ListedPart, RepoOutcome, RepoState, RunPlan, RunTotals};
+use atcr_workers::store::outbox::Look;
+use atcr_workers::store::webhooks::{Added, NewWebhook, User};
 use atcr_workers::store::{HandleFound, IdentityFound, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use leased_actors::lease::{LeaseStore, Release, Term};
@@ -13,7 +18,7 @@ use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 20] = [
+const LARGE: [&str; 24] = [
     "users",
     "records",
     "manifests",
@@ -30,6 +35,10 @@ const LARGE: [&str; 20] = [
     "repository_stats",
     "scans",
     "backfill_repo",
+    "webhooks",
+    "webhook_deliveries",
+    "w",
+    "d",
     "r",
     "s",
     "m",
@@ -84,6 +93,7 @@ async fn no_statement_reads_a_whole_table() {
     };
     for n in 1..=2 {
         fixture.apply(&term, &batch(n)).await;
+        outbox(&fixture, &term, user).await;
     }
     let due = fixture.database.due_identities(10).await.unwrap().remove(0);
     let work = async move |tx: &mut Tx| {
@@ -113,6 +123,40 @@ async fn no_statement_reads_a_whole_table() {
         scans.extend(plan.iter().filter(of_large).map(|step| format!("{step}: {text}")));
     }
     assert!(scans.is_empty(), "{}", scans.join("\n"));
+}
+
+/// What the outbox takes out and writes; from the second time on, the index puts in for the webhooks that are there.
+async fn outbox(fixture: &Fixture, term: &Term, user: &str) {
+    let new = NewWebhook {
+        user: User::Did(did(user)),
+        url: "https://ci.example/".into(),
+        secret: None,
+        triggers: Trigger::SETTABLE.to_vec(),
+    };
+    let tier = Tier { name: "all".into(), price_ids: Vec::new(), max_webhooks: 9, all_triggers: true };
+    let give_up_after = Duration::from_secs(60);
+    let rules = Rules { tiers: Tiers::of(&[tier]), site: Site::default(), give_up_after };
+    let Added::As(webhook) = fixture.leases.add_webhook(new, rules.tiers.clone()).await.unwrap() else {
+        panic!("nine are allowed");
+    };
+    fixture.leases.test_webhook(webhook).await.unwrap();
+    let look = Look { busy: Vec::new(), per_webhook: 9, limit: 99 };
+    let work = async move |tx: &mut Tx| {
+        let mut due = tx.due_deliveries(&rules, &look).await?;
+        for (at, delivery) in due.deliveries.iter().enumerate() {
+            let result = match at % 3 {
+                0 => Attempted::Delivered { code: 200 },
+                1 => Attempted::Failed { code: None, error: "down".into() },
+                _ => Attempted::Retry { code: None, error: "down".into(), after: Duration::ZERO },
+            };
+            tx.delivery_attempted(&delivery.id, &result).await?;
+        }
+        Ok(due.deliveries.remove(0).id)
+    };
+    let first = fixture.database.fenced(term, work).await.unwrap();
+    fixture.leases.redeliver(first).await.unwrap();
+    fixture.leases.disable_webhook(webhook, "for now".into()).await.unwrap();
+    fixture.leases.enable_webhook(webhook).await.unwrap();
 }
 
 /// What a backfill asks and writes.

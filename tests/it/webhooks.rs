@@ -1,0 +1,3 @@
+//! Webhooks: what is sent, how often, where it may go, and what a crash does to it.
+
+mod cli;
