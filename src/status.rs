@@ -1,6 +1,8 @@
 //! The HTTP side: `/metrics`, `/healthz`, `/readyz`, `/holds`. Reads what the instance publishes; changes nothing.
 
 mod holds;
+pub mod neighbours;
+pub mod report;
 
 pub use holds::Told;
 

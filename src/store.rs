@@ -25,6 +25,7 @@ mod queries;
 mod session;
 mod sqlite;
 mod statement;
+pub mod status;
 pub mod tx;
 pub mod webhooks;
 

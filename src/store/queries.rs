@@ -19,6 +19,7 @@ pub(super) mod outbox;
 pub(super) mod records;
 pub(super) mod rehearsal;
 pub(super) mod repository_stats;
+pub(super) mod status;
 pub(super) mod sweeps;
 pub(super) mod take_over;
 pub(super) mod user_records;

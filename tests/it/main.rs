@@ -16,6 +16,7 @@ mod peers;
 mod peers_index;
 mod postgres;
 mod process;
+mod status;
 mod store;
 mod stream;
 mod style;
