@@ -4,6 +4,7 @@ pub mod backfill;
 pub mod leases;
 pub mod migrate;
 pub mod settings;
+pub mod status;
 pub mod webhooks;
 
 mod nobody;
@@ -26,6 +27,7 @@ lease was left to expire · 78 settings are wrong, a restart cannot help · 130 
 Examples:
   atcr-workers                                    run with the defaults, on ./atcr.db
   ATCR__DATABASE__URL=postgres://… atcr-workers   run on PostgreSQL, on as many machines as you like
+  atcr-workers status                             everything at a glance
   atcr-workers leases                             who runs what
   atcr-workers leases drain web1                  before web1 is stopped for long
   atcr-workers backfill --all                     read every repository again
@@ -49,6 +51,12 @@ pub struct Cli {
 pub enum Command {
     /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
     Run,
+    /// Say how everything is: instances, leases, streams, backfill, outbox, and which holds answer.
+    Status {
+        /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
     Leases {
         /// As a JSON array.

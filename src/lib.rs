@@ -8,6 +8,7 @@ pub mod atproto;
 pub mod backfill;
 pub mod cleanup;
 pub mod cli;
+pub mod health;
 pub mod ingest;
 pub mod labels;
 pub mod metrics;

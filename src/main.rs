@@ -37,6 +37,7 @@ async fn act(cli: Cli, settings: Settings) -> Exit {
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
         Command::Webhooks { json, command } => cli::webhooks::run(&settings, json, command).await,
         Command::Settings { json } => cli::settings::run(&settings, json),
+        Command::Status { json } => cli::status::run(&settings, json).await,
     };
     outcome.unwrap_or_else(|refusal| cli::say(&refusal, refusal.exit()))
 }

@@ -24,6 +24,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     leased_actors::metrics::describe();
     crate::backfill::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
+    crate::health::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
     crate::labels::meters::describe_metrics();
     crate::outbox::meters::describe_metrics();

@@ -11,6 +11,7 @@ pub mod backfill;
 mod beacon;
 mod error;
 pub mod fenced;
+mod holds;
 pub mod labels;
 mod last_failure;
 pub mod leases;
@@ -24,6 +25,7 @@ mod queries;
 mod session;
 mod sqlite;
 mod statement;
+pub mod status;
 pub mod tx;
 pub mod webhooks;
 
@@ -37,6 +39,7 @@ use crate::atproto::Did;
 
 pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
+pub use holds::KnownHolds;
 pub use leases::SqlLeases;
 pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};

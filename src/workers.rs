@@ -7,6 +7,7 @@
 //! | `labeler` | yes | fenced | `labeler.did` is not empty |
 //! | `cleanup` | yes | fenced | `cleanup.enabled` |
 //! | `webhooks` | yes | external | `webhooks.enabled` |
+//! | `hold-health` | no: each instance tells the registry beside it what is reachable from there | local, in memory | `hold_health.enabled` |
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use leased_actors::worker::Worker;
 
 use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
-use crate::atproto::identity::{Dns, Resolver};
+use crate::atproto::identity::{Dns, IdentityCache, Resolver};
 use crate::atproto::{Collection, Did, SyntaxError};
 use crate::backfill::ask::Asker;
 use crate::backfill::enumerate::Relays;
@@ -25,6 +26,7 @@ use crate::backfill::fetch::Fetcher;
 use crate::backfill::pace::{Limits, Pace};
 use crate::backfill::{Backfill, MISSED_AFTER};
 use crate::cleanup::Cleanup;
+use crate::health::{self, HoldHealth};
 use crate::ingest::{self, connect};
 use crate::labels::{self, Labels, Named};
 use crate::outbox::Rules;
@@ -89,12 +91,34 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     Ok(workers)
 }
 
+/// The worker without a lease, if the settings enable it.
+///
+/// # Errors
+/// If it cannot be put together.
+pub fn hold_health(settings: &Settings, database: &Database) -> Result<Option<HoldHealth>, SetUpError> {
+    let of_settings = &settings.hold_health;
+    if !of_settings.enabled {
+        return Ok(None);
+    }
+    let resolver = resolver(settings)?;
+    let asker = health::Asker {
+        guarded: Guarded::new(guard(settings)?)?,
+        identities: IdentityCache::new(resolver.clone()),
+        resolver,
+    };
+    let options = health::Options {
+        interval: of_settings.interval,
+        concurrency: of_settings.concurrency as usize,
+        of_registry: holds_of_registry(settings),
+    };
+    Ok(Some(HoldHealth::new(database.clone(), asker, options)))
+}
+
 /// Workers that the settings enable and this version does not have yet: said once at start, so that nobody waits for
 /// what does not come.
 pub fn missing(settings: &Settings) -> Vec<&'static str> {
     let wanted = [
         ("billing", settings.billing.stripe_secret_key.is_some()),
-        ("hold-health", settings.hold_health.enabled),
     ];
     wanted.into_iter().filter_map(|(name, wanted)| wanted.then_some(name)).collect()
 }
@@ -139,12 +163,11 @@ fn backfill(settings: &Settings, database: &Database) -> Result<Backfill, SetUpE
     let (guarded, operator) = (Guarded::new(guard.clone())?, Guarded::trusting(guard)?);
     let (pace, of_relays) = (Pace::new(Limits::of(per_host)), Pace::new(Limits::of(per_host)));
     let urls = settings.backfill.relay_urls.iter().map(|url| url.as_str().to_owned());
-    let of_registry = settings.registry.default_hold_did.iter().chain(&settings.registry.managed_holds);
     Ok(Backfill {
         database: database.clone(),
         relays: Relays::new(urls, Asker::new(operator, of_relays)),
         fetcher: Fetcher::new(resolver(settings)?, guarded, pace),
-        seeds: of_registry.filter_map(|did| Did::parse(did.as_str()).ok()).collect(),
+        seeds: holds_of_registry(settings),
         interval: settings.backfill.interval,
         concurrency: settings.backfill.concurrency as usize,
         missed_after: MISSED_AFTER,
@@ -182,6 +205,11 @@ fn webhooks(settings: &Settings, database: &Database) -> Result<Webhooks, SetUpE
         chat_hosts: ChatHosts { discord: ours.discord_hosts.clone(), slack: ours.slack_hosts.clone() },
         timeout: ours.timeout,
     })
+}
+
+fn holds_of_registry(settings: &Settings) -> Vec<Did> {
+    let of_registry = settings.registry.default_hold_did.iter().chain(&settings.registry.managed_holds);
+    of_registry.filter_map(|did| Did::parse(did.as_str()).ok()).collect()
 }
 
 fn resolver(settings: &Settings) -> Result<Resolver, SetUpError> {

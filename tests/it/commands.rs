@@ -76,6 +76,7 @@ fn help_teaches_commands_exit_codes_and_where_settings_come_from() {
         "leases",
         "migrate",
         "settings",
+        "status",
         "--settings <FILE>",
         "ATCR__SECTION__KEY",
         "Exit codes",
@@ -87,7 +88,7 @@ fn help_teaches_commands_exit_codes_and_where_settings_come_from() {
     ];
     let missing: Vec<_> = expected.iter().filter(|part| !text.contains(**part)).collect();
     assert!(missing.is_empty(), "{missing:?} not in:\n{text}");
-    for command in ["run", "leases", "migrate", "settings"] {
+    for command in ["run", "leases", "migrate", "settings", "status"] {
         let mut help = Instance::spawn(&[command, "--help"], &[]);
         assert_eq!(help.wait_exit(PATIENCE), Exit::Code(0), "{command}");
     }

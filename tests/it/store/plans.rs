@@ -116,6 +116,7 @@ async fn no_statement_reads_a_whole_table() {
     fixture.database.fenced(&term, work).await.unwrap();
     backfill(&fixture, &term).await;
     labels(&fixture, &term).await;
+    fixture.database.known_holds().await.unwrap();
     fixture.leases.renew(term.id().holder).await.unwrap();
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
 
