@@ -2,7 +2,8 @@
 //! are asked through. Knows nothing of the database or of any worker.
 //!
 //! In reading order: the identifiers (`did`, `handle`, `tid`, `uri`), what a record says (`records`), what a repository
-//! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`), and who somebody is (`identity`).
+//! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`), who somebody is (`identity`), and how
+//! we say who we are (`signing`).
 
 pub mod change;
 pub mod did;
@@ -10,6 +11,7 @@ pub mod guard;
 pub mod handle;
 pub mod identity;
 pub mod records;
+pub mod signing;
 pub mod tid;
 pub mod times;
 pub mod uri;

@@ -12,6 +12,8 @@ pub(super) struct Document {
     /// What it claims to be called; unproven.
     pub(super) handle: Option<Handle>,
     pub(super) pds: Option<String>,
+    /// Where it answers as a hold.
+    pub(super) hold: Option<String>,
 }
 
 impl Document {
@@ -21,7 +23,10 @@ impl Document {
         if document["id"].as_str() != Some(did.as_str()) {
             return Err("it is of another did");
         }
-        Ok(Self { handle: handle(&document), pds: pds(did, &document, plain_http) })
+        let pds = service(did, &document, "#atproto_pds", Some("AtprotoPersonalDataServer"), plain_http);
+        // A hold's own repository is served at the same address, so an older document without the service leads there too.
+        let hold = service(did, &document, "#atcr_hold", None, plain_http).or_else(|| pds.clone());
+        Ok(Self { handle: handle(&document), pds, hold })
     }
 }
 
@@ -32,13 +37,13 @@ fn handle(document: &Value) -> Option<Handle> {
 }
 
 /// The first service of that name, for good or ill: a later one must not be able to stand in for it.
-fn pds(did: &Did, document: &Value, plain_http: bool) -> Option<String> {
-    let is_pds = |service: &&Value| {
+fn service(did: &Did, document: &Value, name: &str, kind: Option<&str>, plain_http: bool) -> Option<String> {
+    let is_it = |service: &&Value| {
         let id = service["id"].as_str().unwrap_or_default();
-        id.strip_prefix(did.as_str()).unwrap_or(id) == "#atproto_pds"
+        id.strip_prefix(did.as_str()).unwrap_or(id) == name
     };
-    let service = document["service"].as_array()?.iter().find(is_pds)?;
-    if service["type"].as_str() != Some("AtprotoPersonalDataServer") {
+    let service = document["service"].as_array()?.iter().find(is_it)?;
+    if kind.is_some() && service["type"].as_str() != kind {
         return None;
     }
     let url = Url::parse(service["serviceEndpoint"].as_str()?).ok()?;
@@ -97,6 +102,23 @@ mod tests {
         let second = service("#atproto_pds", kind, "https://second.example");
         let other_kind = service("#atproto_pds", "Other", "https://first.example");
         assert_eq!(pds_of(&json!([other_kind, second])), None);
+    }
+
+    #[test]
+    fn a_hold_is_where_its_own_service_says_or_at_its_repository() {
+        let pds = json!({"id": "#atproto_pds", "type": "AtprotoPersonalDataServer",
+            "serviceEndpoint": "https://pds.example"});
+        let hold = |url: &str| json!({"id": "#atcr_hold", "type": "AtcrHoldService", "serviceEndpoint": url});
+        for (services, found) in [
+            (json!([pds, hold("https://hold.example/x")]), Some("https://hold.example")),
+            (json!([pds]), Some("https://pds.example")),
+            (json!([hold("https://hold.example")]), Some("https://hold.example")),
+            (json!([hold("http://hold.example")]), None),
+            (json!([]), None),
+        ] {
+            let document = read(&json!({"id": "did:plc:alice", "service": services})).unwrap();
+            assert_eq!(document.hold.as_deref(), found, "{services}");
+        }
     }
 
     #[test]
