@@ -1,0 +1,69 @@
+//! The one way out of the database: a request begins only while our term is trusted and nobody has told us to stop, and
+//! is given up when we are told to.
+
+use std::time::Duration;
+
+use leased_actors::lease::Term;
+use leased_actors::worker::Context;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How often it is told that it goes on while there is nothing to do, and how soon a trust that came back is seen.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+const TRUST_EVERY: Duration = Duration::from_millis(100);
+
+/// No further request may begin: we were told to stop, or the term is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Halted;
+
+/// What every step of the worker has at hand.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    context: Context,
+}
+
+impl Errand {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    /// For the writes, which show it.
+    pub(super) fn term(&self) -> &Term {
+        &self.context.term
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.context.stop.is_cancelled()
+    }
+
+    /// Makes one request, or waits for anything else, unless we are halted. A future does nothing before it is awaited, so
+    /// what is asked for here has not begun. Dropped in the middle, its connection is closed.
+    pub(super) async fn go<T>(&self, request: impl Future<Output = T>) -> Result<T, Halted> {
+        self.context.progress.made();
+        if self.is_stopped() || !self.context.term.is_trusted() {
+            return Err(Halted);
+        }
+        self.context.stop.run_until_cancelled(request).await.ok_or(Halted)
+    }
+
+    /// Waits, and tells that this is no hang.
+    pub(super) async fn rest(&self, time: Duration) -> Result<(), Halted> {
+        let due = Instant::now() + time;
+        while Instant::now() < due {
+            self.context.progress.made();
+            let wake = due.min(Instant::now() + TELL_EVERY);
+            self.context.stop.run_until_cancelled(sleep_until(wake)).await.ok_or(Halted)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the term is trusted, or we are told to stop.
+    pub(super) async fn until_trusted(&self) {
+        loop {
+            let waited = self.context.stop.run_until_cancelled(sleep(TRUST_EVERY)).await;
+            if waited.is_none() || self.context.term.is_trusted() {
+                return;
+            }
+            self.context.progress.made();
+        }
+    }
+}

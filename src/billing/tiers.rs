@@ -1,0 +1,104 @@
+//! A managed hold as it stands with us: where it is, whether it is let alone for now, and when its tiers are asked for.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::holds::HoldError;
+use super::{Billing, Errand, Halted, plain, wait_after, written};
+use crate::atproto::Did;
+use crate::store::Tx;
+
+/// The longest that a hold's own word keeps us away.
+const AWAY_MAX: Duration = Duration::from_secs(3_600);
+
+/// A managed hold.
+pub(super) struct Hold {
+    pub(super) did: Did,
+    /// Where it is, as last looked up.
+    pub(super) url: Option<String>,
+    tiers_due: Instant,
+    failures: u32,
+    away_until: Option<Instant>,
+}
+
+impl Hold {
+    /// It is asked at once.
+    pub(super) fn new(did: Did) -> Self {
+        Self { did, url: None, tiers_due: Instant::now(), failures: 0, away_until: None }
+    }
+
+    /// Whether it is let alone for now.
+    pub(super) fn is_away(&self) -> bool {
+        self.away_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether its last answer was none.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// It answered.
+    pub(super) fn answered(&mut self) {
+        if self.failures > 0 {
+            tracing::info!(hold = %self.did, failures = self.failures, "the hold answers again");
+        }
+        (self.failures, self.away_until) = (0, None);
+    }
+
+    /// It did not, or not to the point: for how long it is let alone. Its address is looked up afresh then.
+    pub(super) fn failed(&mut self, what: &str, error: &HoldError) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let asked_for = error.retry_after().unwrap_or_default().min(AWAY_MAX);
+        let wait = wait_after(self.failures).max(asked_for);
+        (self.away_until, self.url) = (Some(Instant::now() + wait), None);
+        let (error, hold) = (plain(error), &self.did);
+        match self.failures {
+            1 => tracing::warn!(%hold, what, error, wait = ?wait, "the hold is let alone for a while"),
+            failures => {
+                tracing::debug!(%hold, what, error, failures, wait = ?wait, "the hold is let alone again")
+            }
+        }
+        wait
+    }
+
+    /// Finds out where it is, and asks for its tiers if that is due. True: it can be told of users. What is stored stays
+    /// where it does not answer.
+    pub(super) async fn get_ready(&mut self, billing: &Billing, errand: &Errand) -> Result<bool, Halted> {
+        let are_tiers_due = Instant::now() >= self.tiers_due;
+        if are_tiers_due {
+            self.url = None;
+        }
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => match billing.holds.address(errand, &self.did).await? {
+                Ok(url) => self.url.insert(url).clone(),
+                Err(error) => {
+                    self.failed("look-up", &error);
+                    return Ok(false);
+                }
+            },
+        };
+        if !are_tiers_due {
+            return Ok(true);
+        }
+        let tiers = match billing.holds.list_tiers(errand, &url).await? {
+            Ok(tiers) => tiers,
+            Err(error) => {
+                self.failed("listTiers", &error);
+                return Ok(false);
+            }
+        };
+        let did = self.did.clone();
+        let store = async move |tx: &mut Tx| {
+            tx.set_hold_tiers(&did, &tiers).await?;
+            tx.plan_hold(&did).await
+        };
+        let stored = written("a hold's tiers", billing.database.fenced(errand.term(), store).await)?;
+        if stored.is_some() {
+            self.answered();
+            self.tiers_due = Instant::now() + billing.interval;
+        }
+        Ok(stored.is_some())
+    }
+}
