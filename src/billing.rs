@@ -94,11 +94,16 @@ impl Worker for Billing {
 }
 
 /// Sorts a failed write: one that shows the term to be over ends the errand, any other is told and left for later.
-fn written<T>(what: &'static str, outcome: Result<T, WriteError>) -> Result<Option<T>, Halted> {
+fn written<T>(
+    errand: &Errand,
+    what: &'static str,
+    outcome: Result<T, WriteError>,
+) -> Result<Option<T>, Halted> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(WriteError::Stale(term)) => {
             tracing::warn!(lease.name = %term.name, lease.epoch = term.epoch.0, what, "write refused: another has the lease");
+            errand.end();
             Err(Halted)
         }
         Err(WriteError::Untrusted(_)) => Err(Halted),

@@ -10,6 +10,7 @@ pub mod billing;
 pub mod cleanup;
 pub mod cli;
 pub mod ingest;
+pub mod labels;
 pub mod metrics;
 pub mod settings;
 pub mod signals;

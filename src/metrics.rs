@@ -26,6 +26,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     crate::billing::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
+    crate::labels::meters::describe_metrics();
     Ok(handle)
 }
 

@@ -12,6 +12,7 @@ mod beacon;
 pub mod billing;
 mod error;
 pub mod fenced;
+pub mod labels;
 mod last_failure;
 pub mod leases;
 mod merge;

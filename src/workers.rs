@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | `jetstream` | yes | fenced | `jetstream.enabled` |
 //! | `backfill` | yes | fenced | `backfill.enabled` |
+//! | `labeler` | yes | fenced | `labeler.did` is not empty |
 //! | `cleanup` | yes | fenced | `cleanup.enabled` |
 //! | `billing` | yes | external | `billing.stripe_secret_key` is set |
 
@@ -18,8 +19,8 @@ use leased_actors::worker::Worker;
 
 use crate::atproto::guard::{GuardError, GuardSettings, Guarded};
 use crate::atproto::identity::{Dns, Resolver};
-use crate::atproto::signing::PrivateKey;
-use crate::atproto::{Collection, Did};
+use crate::atproto::key::signing::PrivateKey;
+use crate::atproto::{Collection, Did, SyntaxError};
 use crate::backfill::ask::Asker;
 use crate::backfill::enumerate::Relays;
 use crate::backfill::fetch::Fetcher;
@@ -32,7 +33,8 @@ use crate::billing::token::Signer;
 use crate::billing::{Billing, LOOK_EVERY};
 use crate::cleanup::Cleanup;
 use crate::ingest::{self, connect};
-use crate::settings::{Secret, Settings};
+use crate::labels::{self, Labels, Named};
+use crate::settings::{DidOrUrl, Secret, Settings};
 use crate::store::Database;
 
 /// Requests at one stranger's host at once.
@@ -77,6 +79,9 @@ pub enum SetUpError {
         /// Which one.
         key: &'static str,
     },
+    /// Whom to follow.
+    #[error("labeler.did: {0}")]
+    Labeler(SyntaxError),
     /// A name that leads nowhere.
     #[error("network.test_hosts = {0:?}: expected an address with a port that this machine can resolve")]
     TestHosts(String),
@@ -94,6 +99,9 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
     if settings.backfill.enabled {
         workers.push(Arc::new(backfill(settings, database)?));
     }
+    if let Some(named) = &settings.labeler.did {
+        workers.push(Arc::new(labeler(settings, named, database)?));
+    }
     if settings.cleanup.enabled {
         workers.push(Arc::new(cleanup(settings, database)));
     }
@@ -107,7 +115,6 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
 /// what does not come.
 pub fn missing(settings: &Settings) -> Vec<&'static str> {
     let wanted = [
-        ("labeler", settings.labeler.did.is_some()),
         ("webhooks", settings.webhooks.enabled),
         ("hold-health", settings.hold_health.enabled),
     ];
@@ -163,6 +170,21 @@ fn backfill(settings: &Settings, database: &Database) -> Result<Backfill, SetUpE
         interval: settings.backfill.interval,
         concurrency: settings.backfill.concurrency as usize,
         missed_after: MISSED_AFTER,
+    })
+}
+
+/// Whom to follow is the operator's choice; where that one is comes from its document, so a stranger's rules hold.
+fn labeler(settings: &Settings, named: &DidOrUrl, database: &Database) -> Result<Labels, SetUpError> {
+    let named = match named {
+        DidOrUrl::Did(did) => Named::Did(Did::parse(did.as_str()).map_err(SetUpError::Labeler)?),
+        DidOrUrl::Url(url) => Named::Url(url.as_str().to_owned()),
+    };
+    let agent = settings.network.user_agent.clone();
+    Ok(Labels {
+        database: database.clone(),
+        config: labels::Config::new(named, settings.labeler.verify_signatures, agent),
+        resolver: Arc::new(resolver(settings)?),
+        client: Guarded::new(guard(settings)?)?,
     })
 }
 

@@ -7,9 +7,11 @@ mod cache;
 mod directory;
 mod document;
 mod handle;
+mod labeler;
 mod txt;
 
 pub use cache::{IdentityCache, Known, LookUp};
+pub use labeler::Labeler;
 pub use txt::{Dns, TxtLookup};
 
 use std::sync::Arc;

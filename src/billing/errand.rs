@@ -1,6 +1,8 @@
 //! The one way out of the database: a request begins only while our term is trusted and nobody has told us to stop, and
 //! is given up when we are told to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leased_actors::lease::Term;
@@ -11,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 const TELL_EVERY: Duration = Duration::from_secs(10);
 const TRUST_EVERY: Duration = Duration::from_millis(100);
 
-/// No further request may begin: we were told to stop, or the term is not trusted.
+/// No further request may begin: we were told to stop, or the term is not trusted, or over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Halted;
 
@@ -19,11 +21,12 @@ pub(super) struct Halted;
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     context: Context,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Errand {
     pub(super) fn new(context: Context) -> Self {
-        Self { context }
+        Self { context, is_over: Arc::default() }
     }
 
     /// For the writes, which show it.
@@ -35,11 +38,16 @@ impl Errand {
         self.context.stop.is_cancelled()
     }
 
+    /// The database says that another has the lease. Nothing begins any more, whatever our own clock says.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
     /// Makes one request, or waits for anything else, unless we are halted. A future does nothing before it is awaited, so
     /// what is asked for here has not begun. Dropped in the middle, its connection is closed.
     pub(super) async fn go<T>(&self, request: impl Future<Output = T>) -> Result<T, Halted> {
         self.context.progress.made();
-        if self.is_stopped() || !self.context.term.is_trusted() {
+        if self.is_stopped() || self.is_over.load(Ordering::Relaxed) || !self.context.term.is_trusted() {
             return Err(Halted);
         }
         self.context.stop.run_until_cancelled(request).await.ok_or(Halted)
@@ -56,11 +64,12 @@ impl Errand {
         Ok(())
     }
 
-    /// Waits until the term is trusted, or we are told to stop.
+    /// Waits until the term is trusted, or we are told to stop; for a term that is over, until the latter.
     pub(super) async fn until_trusted(&self) {
         loop {
             let waited = self.context.stop.run_until_cancelled(sleep(TRUST_EVERY)).await;
-            if waited.is_none() || self.context.term.is_trusted() {
+            let may_go = self.context.term.is_trusted() && !self.is_over.load(Ordering::Relaxed);
+            if waited.is_none() || may_go {
                 return;
             }
             self.context.progress.made();

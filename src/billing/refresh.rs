@@ -68,7 +68,7 @@ impl<'a> Refresh<'a> {
             .billing
             .database
             .fenced(errand.term(), async move |tx: &mut Tx| tx.set_past_due(&late).await);
-        let Some(late) = written("late payments", noted.await)? else { return Ok(Outcome::Failed) };
+        let Some(late) = written(errand, "late payments", noted.await)? else { return Ok(Outcome::Failed) };
         let desired = self.billing.ranks.desired(&subscriptions, &late);
         meters::subscriptions(&subscriptions, &desired);
         tell(&desired);
@@ -82,7 +82,7 @@ impl<'a> Refresh<'a> {
         let mut changed = 0;
         for part in all.chunks(BILLING_ROWS_MAX).map(<[Subscriber]>::to_vec) {
             let work = async move |tx: &mut Tx| tx.set_subscribers(&part, as_of).await;
-            match written("subscriptions", self.billing.database.fenced(errand.term(), work).await)? {
+            match written(errand, "subscriptions", self.billing.database.fenced(errand.term(), work).await)? {
                 Some(rows) => changed += rows,
                 None => return Ok(false),
             }

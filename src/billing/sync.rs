@@ -58,7 +58,7 @@ async fn plan(billing: &Billing, errand: &Errand) -> Result<(), Halted> {
         }
         let managed = billing.managed.clone();
         let plan = async move |tx: &mut Tx| tx.plan_ranks(&managed, &unplanned).await;
-        if written("planned ranks", billing.database.fenced(errand.term(), plan).await)?.is_none() {
+        if written(errand, "planned ranks", billing.database.fenced(errand.term(), plan).await)?.is_none() {
             return Ok(());
         }
     }
@@ -73,7 +73,7 @@ async fn serve(billing: &Billing, errand: &Errand, hold: &mut Hold) -> Result<()
     if !joined.is_empty() {
         let did = hold.did.clone();
         let again = async move |tx: &mut Tx| tx.tell_again(&did, &joined).await;
-        written("new crew", billing.database.fenced(errand.term(), again).await)?;
+        written(errand, "new crew", billing.database.fenced(errand.term(), again).await)?;
     }
     for _ in 0..PARTS_MAX {
         let due = billing.database.due_tiers(&hold.did, USERS_AT_ONCE).await;
@@ -112,7 +112,7 @@ async fn tell(
         }
         Ok(())
     };
-    let stored = written("what a hold was told", billing.database.fenced(errand.term(), write).await)?;
+    let stored = written(errand, "what a hold was told", billing.database.fenced(errand.term(), write).await)?;
     Ok(goes_on? && stored.is_some())
 }
 
@@ -142,10 +142,10 @@ async fn tell_one(
     let is_of_hold = error.is_of_hold();
     let wait = if is_of_hold {
         meters::told("hold_failed");
-        hold.failed("updateCrewTier", &error)
+        hold.failed("updateCrewTier", &error, billing.interval)
     } else {
         meters::told("refused");
-        wait_after(user.failures.saturating_add(1))
+        wait_after(user.failures.saturating_add(1)).min(billing.interval)
     };
     Ok((Told::Failed { error: plain(&error), wait }, !is_of_hold))
 }

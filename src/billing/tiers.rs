@@ -46,11 +46,12 @@ impl Hold {
         (self.failures, self.away_until) = (0, None);
     }
 
-    /// It did not, or not to the point: for how long it is let alone. Its address is looked up afresh then.
-    pub(super) fn failed(&mut self, what: &str, error: &HoldError) -> Duration {
+    /// It did not, or not to the point: for how long it is let alone, never longer than from a refresh to the next unless it
+    /// asks for that. Its address is looked up afresh then.
+    pub(super) fn failed(&mut self, what: &str, error: &HoldError, interval: Duration) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let asked_for = error.retry_after().unwrap_or_default().min(AWAY_MAX);
-        let wait = wait_after(self.failures).max(asked_for);
+        let wait = wait_after(self.failures).min(interval).max(asked_for);
         (self.away_until, self.url) = (Some(Instant::now() + wait), None);
         let (error, hold) = (plain(error), &self.did);
         match self.failures {
@@ -74,7 +75,7 @@ impl Hold {
             None => match billing.holds.address(errand, &self.did).await? {
                 Ok(url) => self.url.insert(url).clone(),
                 Err(error) => {
-                    self.failed("look-up", &error);
+                    self.failed("look-up", &error, billing.interval);
                     return Ok(false);
                 }
             },
@@ -85,7 +86,7 @@ impl Hold {
         let tiers = match billing.holds.list_tiers(errand, &url).await? {
             Ok(tiers) => tiers,
             Err(error) => {
-                self.failed("listTiers", &error);
+                self.failed("listTiers", &error, billing.interval);
                 return Ok(false);
             }
         };
@@ -94,7 +95,7 @@ impl Hold {
             tx.set_hold_tiers(&did, &tiers).await?;
             tx.plan_hold(&did).await
         };
-        let stored = written("a hold's tiers", billing.database.fenced(errand.term(), store).await)?;
+        let stored = written(errand, "a hold's tiers", billing.database.fenced(errand.term(), store).await)?;
         if stored.is_some() {
             self.answered();
             self.tiers_due = Instant::now() + billing.interval;

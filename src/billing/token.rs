@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::atproto::Did;
-use crate::atproto::signing::{Claims, PrivateKey};
+use crate::atproto::key::signing::{Claims, PrivateKey};
 
 /// The method that it is for.
 pub const UPDATE_CREW_TIER: &str = "io.atcr.hold.updateCrewTier";

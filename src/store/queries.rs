@@ -10,6 +10,7 @@ pub(super) mod cursors;
 pub(super) mod fence;
 pub(super) mod hold_records;
 pub(super) mod hold_tiers;
+pub(super) mod labels;
 pub(super) mod lease_instances;
 pub(super) mod lease_list;
 pub(super) mod lease_wishes;

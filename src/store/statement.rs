@@ -79,10 +79,8 @@ impl Statement {
 
     /// The same in the database's own words.
     pub(super) fn spoken(mut self, dialect: &Dialect) -> Self {
-        for (word, meaning) in dialect.words {
-            if self.text.contains(word) {
-                self.text = self.text.replace(word, meaning);
-            }
+        if dialect.words.iter().any(|(word, _)| self.text.contains(word)) {
+            self.text = dialect.said(&self.text);
         }
         self
     }
@@ -98,6 +96,13 @@ impl Statement {
 #[derive(Debug)]
 pub(super) struct Dialect {
     pub(super) words: [(&'static str, &'static str); 4],
+}
+
+impl Dialect {
+    /// The text with the database's words in it.
+    pub(super) fn said(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+    }
 }
 
 impl<DB> QueryFragment<DB> for Statement

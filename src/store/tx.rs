@@ -2,6 +2,7 @@
 
 mod backfill;
 mod billing;
+mod labels;
 
 use std::time::Duration;
 

@@ -40,6 +40,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// What a repository was read at is worth a month of memory after no relay lists it any more; what a run did, too.
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How long the end of a label is remembered. It is there so that a replay of the label that it ended does not bring that one
+/// back. Without it a replay does, until it comes to the negation, which every labeler keeps as long as the label and sends
+/// after it: for moments, something is hidden that need not be, and never the other way round. What has expired is stored as
+/// such again, and has no effect.
+const LABEL_ENDS: Duration = MONTH;
+
 /// Every table that is swept. Instances come after the events that name them.
 pub const SWEEPS: &[Sweep] = &[
     Sweep {
@@ -76,6 +82,12 @@ pub const SWEEPS: &[Sweep] = &[
         keep: Keep::For(MONTH),
         statement: "DELETE FROM backfill_repo WHERE did IN (
                         SELECT did FROM backfill_repo WHERE found_at < {now_us} - ? AND next_at IS NULL LIMIT ?)",
+    },
+    Sweep {
+        table: "labels",
+        keep: Keep::For(LABEL_ENDS),
+        statement: "DELETE FROM labels WHERE (src, uri, val) IN (
+                        SELECT src, uri, val FROM labels WHERE ended_at < {now_us} - ? LIMIT ?)",
     },
 ];
 

@@ -3,6 +3,8 @@
 //! `GET /_control/stats`, and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
 //! `curl -d '{"mode":"silent"}' http://127.0.0.1:PORT/_control/mode`. A `jetstream` left out is number 0.
 
+mod billing;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
+use crate::labeler::{Flaw, Label, LabelerDoor, LabelerMode};
 use crate::network::{Ending, Fault, Made, On, Rate, Site};
 
 /// What can be asked for. Names on the wire are in kebab-case.
@@ -58,6 +61,16 @@ pub enum Command {
     SendText { jetstream: Option<usize>, text: String },
     SendPartial { jetstream: Option<usize>, text: String },
     SendClose { jetstream: Option<usize>, code: u16 },
+    Label(Label),
+    LabelBadly { uri: String, val: String, flaw: Flaw },
+    LabelerMode { mode: LabelerMode },
+    LabelerDoor { door: LabelerDoor },
+    LabelerList { on: bool },
+    LabelerForget { keep: u64 },
+    LabelerReset { lost: usize },
+    LabelerKey { number: u8, publish: bool },
+    LabelerCut {},
+    LabelerError { name: String },
 }
 
 /// A running control server. Dropping it ends it; the network lives on.
@@ -88,8 +101,11 @@ impl Control {
 fn respond(net: &Net, request: &Request) -> Answer {
     match (request.method.as_str(), request.path.strip_prefix("/_control/")) {
         ("GET", Some("stats")) => Answer::json(200, &stats(net)),
-        ("POST", Some(command)) => read(command, &request.body)
-            .and_then(|command| obey(net, command))
+        ("POST", Some(command)) => fields(command, &request.body)
+            .and_then(|fields| match billing::obey(net, command, &fields) {
+                Some(outcome) => outcome.map(|outcome| Answer::json(200, &outcome)),
+                None => read(fields).and_then(|command| obey(net, command)),
+            })
             .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
         _ => Answer::text(404, "GET /_control/stats, or POST /_control/COMMAND with a JSON object\n"),
     }
@@ -99,6 +115,7 @@ fn stats(net: &Net) -> Value {
     let requests = net.request_counts().into_iter();
     let requests = requests.map(|((site, host, path), count)| json!([site, host, path, count]));
     json!({
+        "labeler": net.labeler().stats(),
         "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
         "most_at_once": net.most_at_once(&On::any()),
@@ -106,10 +123,14 @@ fn stats(net: &Net) -> Value {
     })
 }
 
-fn read(command: &str, body: &[u8]) -> Result<Command, String> {
+fn fields(command: &str, body: &[u8]) -> Result<Map<String, Value>, String> {
     let fields = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(body) };
     let mut fields = fields.map_err(|error| error.to_string())?;
     fields.insert("command".to_owned(), command.into());
+    Ok(fields)
+}
+
+fn read(fields: Map<String, Value>) -> Result<Command, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
@@ -196,6 +217,18 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
         Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
         Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),
+        Command::Label(label) => result = json!({ "seq": net.labeler().say_label(label) }),
+        Command::LabelBadly { uri, val, flaw } => {
+            result = json!({ "seq": net.labeler().say_badly(Label::of(&uri, &val), flaw) });
+        }
+        Command::LabelerMode { mode } => net.labeler().set_mode(mode),
+        Command::LabelerDoor { door } => net.labeler().set_door(door),
+        Command::LabelerList { on } => net.labeler().set_list(on),
+        Command::LabelerForget { keep } => net.labeler().forget(keep),
+        Command::LabelerReset { lost } => net.labeler().reset_sequencer(lost),
+        Command::LabelerKey { number, publish } => net.labeler().rotate_key(number, publish),
+        Command::LabelerCut {} => net.labeler().cut(),
+        Command::LabelerError { name } => net.labeler().send_error(&name),
     }
     Ok(Answer::json(200, &result))
 }
