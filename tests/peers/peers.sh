@@ -10,7 +10,9 @@
 #                                 state files (NAME.json) in DIR
 #   peers.sh check DIR            runs the checks against what is up in DIR
 #   peers.sh check-localnet       starts localnet, and points clients of others at
-#                                 its second Jetstream wire (install.sh python)
+#                                 both its Jetstream wires (install.sh node python)
+#   peers.sh check-v1 FILE        the first wire of one that has printed FILE
+#   peers.sh check-v2 FILE        the second wire
 #   peers.sh down DIR [NAME…]     stops what `up` started (default: all of it),
 #                                 by process id
 #
@@ -98,6 +100,9 @@ check() {
   return $failed
 }
 
+check_v1() { js check-localnet-v1.mjs "$@"; }
+check_v2() { exec "$python" "$here/check_jetstream_v2.py" "$@"; }
+
 check_localnet() {
   local dir pid status=0
   dir=$(mktemp -d)
@@ -107,7 +112,8 @@ check_localnet() {
     kill -0 "$pid" 2>/dev/null || { cat "$dir/localnet.log" >&2; return 1; }
     sleep 0.1
   done
-  "$python" "$here/check_jetstream_v2.py" "$dir/localnet.json" || status=1
+  (check_v1 "$dir/localnet.json") || status=1
+  (check_v2 "$dir/localnet.json") || status=1
   kill "$pid"; wait "$pid" || true
   rm -rf "$dir"
   return $status
@@ -115,10 +121,12 @@ check_localnet() {
 
 case ${1:-} in
   check-localnet) check_localnet ;;
+  check-v1) shift; check_v1 "$@" ;;
+  check-v2) shift; check_v2 "$@" ;;
   run) shift; run "$@" ;;
   up) shift; up "$@" ;;
   check) shift; check "$@" ;;
   seed) shift; js seed.mjs "$@" ;;
   down) shift; down "$@" ;;
-  *) sed -n '2,22p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  *) sed -n '2,24p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

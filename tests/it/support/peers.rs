@@ -18,6 +18,7 @@ export TMPDIR=$1 PEERS_PDS_ARGS=$3
 up() { bash "$peers" up "$directory" "$1" >>"$directory/peers.log" 2>&1; }
 down() { bash "$peers" down "$directory" $1 >>"$directory/peers.log" 2>&1; }
 seed() { bash "$peers" seed "$1" >"$directory/seeded.json" 2>>"$directory/peers.log"; }
+check() { bash "$peers" check "$directory" >>"$directory/check.log" 2>&1; }
 clean_up() {
     down
     rm -rf "$directory"
@@ -99,6 +100,13 @@ impl Peers {
         self.text("jetstream", "url")
     }
 
+    /// Starts the server that lists the PDS's repositories by collection, and gives its address for
+    /// `backfill.relay_urls`.
+    pub(crate) fn start_relay(&self) -> String {
+        self.start_again("collectiondir");
+        self.text("collectiondir", "url")
+    }
+
     /// Tells the Jetstream bridge what to do to its subscribers: `drop`, `pause`, `stats` and what else it offers.
     pub(crate) fn tell_jetstream(&self, method: &str, what: &str, body: &str) -> Value {
         let control = self.text("jetstream", "control");
@@ -111,6 +119,13 @@ impl Peers {
     pub(crate) fn seed(&self) {
         let done = self.supervisor.request(&format!("seed {}", self.pds().url()));
         assert!(done, "{}", fs::read_to_string(self.directory.join("peers.log")).unwrap_or_default());
+    }
+
+    /// Has the checks of `tests/peers` look at those that run: Err with what they said.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let passed = self.supervisor.request("check");
+        let said = fs::read_to_string(self.directory.join("check.log")).unwrap_or_default();
+        if passed { Ok(()) } else { Err(said) }
     }
 
     /// The DID of a seeded account.
@@ -126,7 +141,7 @@ impl Peers {
         assert!(self.supervisor.request(&format!("down {name}")), "peers.sh down {name}");
     }
 
-    /// Starts one of them again on its old port.
+    /// Starts one of them, again or for the first time, on its own port.
     pub(crate) fn start_again(&self, name: &str) {
         assert!(self.supervisor.request(&format!("up {name}")), "peers.sh up {name}");
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod clients;
 mod faults;
 mod jetstream;
 mod network;

@@ -12,20 +12,20 @@ use tokio::time::timeout;
 
 use crate::client::{Answer, SOON, address, get, request};
 
-struct Program {
+pub(crate) struct Program {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Program {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_localnet"));
         let mut child = command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
 
-    async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         timeout(SOON, self.lines.next_line()).await.expect("a line within the deadline").unwrap()
     }
 
@@ -39,11 +39,11 @@ impl Program {
         panic!("the program ended without saying {text:?}");
     }
 
-    fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         terminate(self.child.id().unwrap());
     }
 
-    async fn finish(mut self) -> Output {
+    pub(crate) async fn finish(mut self) -> Output {
         let mut stdout = Vec::new();
         while let Some(line) = self.line().await {
             stdout.extend_from_slice(line.as_bytes());
