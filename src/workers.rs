@@ -114,10 +114,7 @@ pub fn leased(settings: &Settings, database: &Database) -> Result<Vec<Arc<dyn Wo
 /// Workers that the settings enable and this version does not have yet: said once at start, so that nobody waits for
 /// what does not come.
 pub fn missing(settings: &Settings) -> Vec<&'static str> {
-    let wanted = [
-        ("webhooks", settings.webhooks.enabled),
-        ("hold-health", settings.hold_health.enabled),
-    ];
+    let wanted = [("webhooks", settings.webhooks.enabled), ("hold-health", settings.hold_health.enabled)];
     wanted.into_iter().filter_map(|(name, wanted)| wanted.then_some(name)).collect()
 }
 

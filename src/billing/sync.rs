@@ -112,7 +112,8 @@ async fn tell(
         }
         Ok(())
     };
-    let stored = written(errand, "what a hold was told", billing.database.fenced(errand.term(), write).await)?;
+    let stored =
+        written(errand, "what a hold was told", billing.database.fenced(errand.term(), write).await)?;
     Ok(goes_on? && stored.is_some())
 }
 

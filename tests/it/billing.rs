@@ -8,3 +8,5 @@ mod processes;
 mod refused;
 mod stage;
 mod stripe;
+
+pub(crate) use processes::TIERS;

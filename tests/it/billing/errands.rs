@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leased_actors::clock::Clock;
-use leased_actors::lease::{Release, Term, Trust, LeaseStore};
+use leased_actors::lease::{LeaseStore, Release, Term, Trust};
 use localnet::network::{Fault, On, Site};
 
 use super::stage::{RANKS, SOON, Stage, TOLD};
@@ -27,7 +27,8 @@ fn asked(stage: &Stage) -> u64 {
 
 async fn let_time_pass(time: Duration) {
     let begun = Instant::now();
-    eventually("it has had its time", SOON, async || if begun.elapsed() > time { Ok(()) } else { Err(()) }).await;
+    eventually("it has had its time", SOON, async || if begun.elapsed() > time { Ok(()) } else { Err(()) })
+        .await;
 }
 
 async fn without_trust_nothing_is_asked_and_with_it_the_work_goes_on(fixture: Fixture) {

@@ -35,7 +35,8 @@ async fn two_holds_are_told_each_in_its_own_pace(fixture: Fixture) {
     stage.net.subscribe(&customer, &["price_pro"]);
     stage.net.set_fault(at("hold2.test").path("/xrpc/io.atcr.hold.update"), Fault::Status(503));
     let working = stage.start(stage.worker(&[FIRST, SECOND]));
-    let told = |second: &str| vec![format!("{did} {FIRST} 1 1 deckhand"), format!("{did} {SECOND} 1 {second}")];
+    let told =
+        |second: &str| vec![format!("{did} {FIRST} 1 1 deckhand"), format!("{did} {SECOND} 1 {second}")];
     stage.until(TOLD, &told("- - due")).await;
     let error = format!("SELECT error AS line FROM crew_tier_sync WHERE hold_did = '{SECOND}'");
     stage.until(&error, &["hold2.test is in trouble (status 503)".to_owned()]).await;
@@ -77,7 +78,9 @@ async fn the_tiers_of_a_hold_that_does_not_answer_stay(fixture: Fixture) {
     let working = stage.start(stage.worker(&[FIRST]));
     stage.until(tiers, &all.map(str::to_owned)).await;
     let listed = On::site(Site::Hosts).path("/xrpc/io.atcr.hold.listTiers");
-    for fault in [Fault::Status(500), Fault::CutBody, Fault::Html(200), Fault::Empty(404), Fault::Overlong(1 << 20)] {
+    for fault in
+        [Fault::Status(500), Fault::CutBody, Fault::Html(200), Fault::Empty(404), Fault::Overlong(1 << 20)]
+    {
         stage.net.set_fault(listed.clone(), fault);
         let before = stage.net.requests(&listed);
         eventually("it is asked in vain", SOON, async || {
@@ -90,8 +93,10 @@ async fn the_tiers_of_a_hold_that_does_not_answer_stay(fixture: Fixture) {
     }
     stage.net.set_tiers(FIRST, &[]);
     let before = stage.net.requests(&listed);
-    eventually("it lists none", SOON, async || if stage.net.requests(&listed) > before + 1 { Ok(()) } else { Err(()) })
-        .await;
+    eventually("it lists none", SOON, async || {
+        if stage.net.requests(&listed) > before + 1 { Ok(()) } else { Err(()) }
+    })
+    .await;
     assert_eq!(stage.lines(tiers).await, all);
     stage.net.set_tiers(FIRST, &all);
     stage.net.subscribe(&customer, &["price_pro"]);
@@ -189,7 +194,8 @@ async fn a_refusal_of_one_user_keeps_no_other_waiting(fixture: Fixture) {
     let working = stage.start(stage.worker(&[FIRST]));
     stage.until(TOLD, &expected).await;
     working.stop().await;
-    let once = "SELECT CAST(COUNT(*) AS TEXT) AS line FROM crew_tier_sync WHERE failures = 0 AND error IS NULL";
+    let once =
+        "SELECT CAST(COUNT(*) AS TEXT) AS line FROM crew_tier_sync WHERE failures = 0 AND error IS NULL";
     assert_eq!(stage.lines(once).await, ["3"]);
 }
 

@@ -162,9 +162,13 @@ async fn who_changes_subscriptions_between_two_pages_keeps_the_rank(fixture: Fix
     stage.net.set_fault(list().times(1), Fault::Late(1_000));
     let before = stage.asked();
     let working = stage.start(stage.worker(&[HOLD]));
-    eventually("the first page is under way", SOON, async || {
-        if stage.asked() > before { Ok(()) } else { Err(()) }
-    })
+    eventually(
+        "the first page is under way",
+        SOON,
+        async || {
+            if stage.asked() > before { Ok(()) } else { Err(()) }
+        },
+    )
     .await;
     stage.net.set_subscription(&old, "canceled");
     let new = stage.net.subscribe(&customer, &["price_team"]);

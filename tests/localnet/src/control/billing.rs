@@ -57,7 +57,9 @@ fn carry_out(net: &Net, command: BillingCommand) -> Result<Value, String> {
             json!({ "did": registry.did, "signing_key": registry.signing_key })
         }
         BillingCommand::TierUpdates {} => {
-            let shown = |update: crate::network::TierUpdate| json!([update.hold, update.user, update.rank, update.refused]);
+            let shown = |update: crate::network::TierUpdate| {
+                json!([update.hold, update.user, update.rank, update.refused])
+            };
             json!({ "updates": net.tier_updates().into_iter().map(shown).collect::<Vec<_>>() })
         }
         BillingCommand::AddCustomer { did } => json!({ "id": net.add_customer("did", &did) }),

@@ -65,8 +65,7 @@ impl Net {
         let id = desk.id("sub");
         let prices = prices.iter().map(|price| (*price).to_owned()).collect();
         let (customer, status) = (customer.to_owned(), "active".to_owned());
-        let made =
-            Subscription { id: id.clone(), customer, status, prices, period_end: PERIOD_END };
+        let made = Subscription { id: id.clone(), customer, status, prices, period_end: PERIOD_END };
         desk.subscriptions.push(made);
         id
     }
@@ -119,7 +118,8 @@ impl Desk {
     fn show(&self, subscription: &Subscription, expands: bool) -> Value {
         let Subscription { id, customer, status, prices, period_end } = subscription;
         let expanded = self.customer(customer).filter(|_| expands && !self.is_older);
-        let items: Vec<Value> = prices.iter().take(ITEMS_MAX).map(|price| self.item(price, *period_end)).collect();
+        let items: Vec<Value> =
+            prices.iter().take(ITEMS_MAX).map(|price| self.item(price, *period_end)).collect();
         let mut shown = json!({
             "id": id, "object": "subscription", "status": status, "livemode": false, "metadata": {},
             "customer": expanded.unwrap_or_else(|| json!(customer)),
@@ -162,7 +162,10 @@ pub(super) fn answer(world: &World, request: &Request) -> Answer {
             let id = request.parameter("subscription").unwrap_or_default();
             let items = |found: &Subscription| {
                 let data = found.prices.iter().map(|price| desk.item(price, found.period_end));
-                Answer::json(200, &json!({ "object": "list", "data": data.collect::<Vec<_>>(), "has_more": false }))
+                Answer::json(
+                    200,
+                    &json!({ "object": "list", "data": data.collect::<Vec<_>>(), "has_more": false }),
+                )
             };
             find(&id).map_or_else(|| missing(&id), items)
         }
@@ -187,7 +190,10 @@ fn list(desk: &Desk, request: &Request, expands: bool) -> Answer {
     let mut rest = newest_first().skip(after).filter(|subscription| subscription.status != "canceled");
     let data: Vec<Value> = rest.by_ref().take(limit).map(|found| desk.show(found, expands)).collect();
     let has_more = rest.next().is_some();
-    Answer::json(200, &json!({ "object": "list", "url": "/v1/subscriptions", "data": data, "has_more": has_more }))
+    Answer::json(
+        200,
+        &json!({ "object": "list", "url": "/v1/subscriptions", "data": data, "has_more": has_more }),
+    )
 }
 
 fn missing(id: &str) -> Answer {
