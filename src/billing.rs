@@ -93,7 +93,16 @@ impl Worker for Billing {
     }
 }
 
-/// Sorts a failed write: one that shows the term to be over ends the errand, any other is told and left for later.
+/// Writes. One that shows the term to be over ends the errand, any other failure is told and left for later.
+async fn write<T>(
+    errand: &Errand,
+    what: &'static str,
+    work: impl Future<Output = Result<T, WriteError>>,
+) -> Result<Option<T>, Halted> {
+    written(errand, what, errand.stored(work).await?)
+}
+
+/// What became of a write.
 fn written<T>(
     errand: &Errand,
     what: &'static str,
@@ -114,9 +123,14 @@ fn written<T>(
     }
 }
 
-/// The same of a read.
-fn read<T>(what: &'static str, outcome: Result<T, ReadError>) -> Option<T> {
-    outcome.inspect_err(|error| tracing::warn!(%error, what, "not read; it is tried again")).ok()
+/// Reads. A failure is told and left for later.
+async fn read<T>(
+    errand: &Errand,
+    what: &'static str,
+    work: impl Future<Output = Result<T, ReadError>>,
+) -> Result<Option<T>, Halted> {
+    let outcome = errand.stored(work).await?;
+    Ok(outcome.inspect_err(|error| tracing::warn!(%error, what, "not read; it is tried again")).ok())
 }
 
 /// The wait before a further attempt: half a minute after the first failure, doubling to an hour. At half, what is away is

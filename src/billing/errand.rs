@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use leased_actors::lease::Term;
 use leased_actors::worker::Context;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often it is told that it goes on while there is nothing to do, and how soon a trust that came back is seen.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 const TRUST_EVERY: Duration = Duration::from_millis(100);
+
+/// A worker gets 750 ms to stop with the shortest timing. At double, it is dropped instead; at half, a loaded database is.
+const LAST_WRITE: Duration = Duration::from_millis(500);
 
 /// No further request may begin: we were told to stop, or the term is not trusted, or over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,18 @@ impl Errand {
             return Err(Halted);
         }
         self.context.stop.run_until_cancelled(request).await.ok_or(Halted)
+    }
+
+    /// Waits for a read or a write of the database, which ask for trust themselves, unless we are told to stop. A write that was
+    /// begun is carried to its end by the store.
+    pub(super) async fn stored<T>(&self, work: impl Future<Output = T>) -> Result<T, Halted> {
+        self.context.progress.made();
+        self.context.stop.run_until_cancelled(work).await.ok_or(Halted)
+    }
+
+    /// The same for the last write before a stop: it gets a moment, as much as is left to us.
+    pub(super) async fn stored_at_last<T>(&self, work: impl Future<Output = T>) -> Result<T, Halted> {
+        timeout(LAST_WRITE, work).await.map_err(|_| Halted)
     }
 
     /// Waits, and tells that this is no hang.

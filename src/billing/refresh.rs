@@ -6,7 +6,7 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use super::stripe::{Status, StripeError};
-use super::{Billing, Errand, Halted, desired::Desired, meters, read, wait_after, written};
+use super::{Billing, Errand, Halted, desired::Desired, meters, read, wait_after, write};
 use crate::atproto::{Did, Micros};
 use crate::store::Tx;
 use crate::store::billing::{BILLING_ROWS_MAX, Subscriber};
@@ -55,7 +55,7 @@ impl<'a> Refresh<'a> {
     }
 
     async fn run(&self, errand: &Errand) -> Result<Outcome, Halted> {
-        let Some(as_of) = read("the database's clock", self.billing.database.clock().await) else {
+        let Some(as_of) = read(errand, "the database's clock", self.billing.database.clock()).await? else {
             return Ok(Outcome::Failed);
         };
         let subscriptions = match self.billing.stripe.subscriptions(errand).await? {
@@ -68,7 +68,7 @@ impl<'a> Refresh<'a> {
             .billing
             .database
             .fenced(errand.term(), async move |tx: &mut Tx| tx.set_past_due(&late).await);
-        let Some(late) = written(errand, "late payments", noted.await)? else { return Ok(Outcome::Failed) };
+        let Some(late) = write(errand, "late payments", noted).await? else { return Ok(Outcome::Failed) };
         let desired = self.billing.ranks.desired(&subscriptions, &late);
         meters::subscriptions(&subscriptions, &desired);
         tell(&desired);
@@ -82,7 +82,7 @@ impl<'a> Refresh<'a> {
         let mut changed = 0;
         for part in all.chunks(BILLING_ROWS_MAX).map(<[Subscriber]>::to_vec) {
             let work = async move |tx: &mut Tx| tx.set_subscribers(&part, as_of).await;
-            match written(errand, "subscriptions", self.billing.database.fenced(errand.term(), work).await)? {
+            match write(errand, "subscriptions", self.billing.database.fenced(errand.term(), work)).await? {
                 Some(rows) => changed += rows,
                 None => return Ok(false),
             }
@@ -103,7 +103,8 @@ impl<'a> Refresh<'a> {
     ) -> Result<bool, Halted> {
         let (mut beyond, mut settled, mut unknown): (Option<Did>, bool, u32) = (None, true, 0);
         loop {
-            let Some(part) = read("subscribers", self.billing.database.subscribers(beyond.as_ref()).await)
+            let Some(part) =
+                read(errand, "subscribers", self.billing.database.subscribers(beyond.as_ref())).await?
             else {
                 return Ok(false);
             };

@@ -4,7 +4,7 @@
 use futures_util::StreamExt;
 
 use super::tiers::Hold;
-use super::{Billing, Errand, Halted, meters, plain, read, wait_after, written};
+use super::{Billing, Errand, Halted, meters, plain, read, wait_after, write, written};
 use crate::atproto::Did;
 use crate::store::Tx;
 use crate::store::billing::{DueTier, Told};
@@ -52,13 +52,14 @@ impl<'a> Sync<'a> {
 /// Ranks that changed, by a refresh or by the registry's own hand.
 async fn plan(billing: &Billing, errand: &Errand) -> Result<(), Halted> {
     for _ in 0..PLANS_MAX {
-        let unplanned = read("ranks to plan", billing.database.unplanned_ranks().await).unwrap_or_default();
+        let unplanned =
+            read(errand, "ranks to plan", billing.database.unplanned_ranks()).await?.unwrap_or_default();
         if unplanned.is_empty() || errand.is_stopped() {
             return Ok(());
         }
         let managed = billing.managed.clone();
         let plan = async move |tx: &mut Tx| tx.plan_ranks(&managed, &unplanned).await;
-        if written(errand, "planned ranks", billing.database.fenced(errand.term(), plan).await)?.is_none() {
+        if write(errand, "planned ranks", billing.database.fenced(errand.term(), plan)).await?.is_none() {
             return Ok(());
         }
     }
@@ -69,15 +70,16 @@ async fn serve(billing: &Billing, errand: &Errand, hold: &mut Hold) -> Result<()
     if !hold.get_ready(billing, errand).await? {
         return Ok(());
     }
-    let joined = read("new crew", billing.database.joined_crews(&hold.did).await).unwrap_or_default();
+    let joined =
+        read(errand, "new crew", billing.database.joined_crews(&hold.did)).await?.unwrap_or_default();
     if !joined.is_empty() {
         let did = hold.did.clone();
         let again = async move |tx: &mut Tx| tx.tell_again(&did, &joined).await;
-        written(errand, "new crew", billing.database.fenced(errand.term(), again).await)?;
+        write(errand, "new crew", billing.database.fenced(errand.term(), again)).await?;
     }
     for _ in 0..PARTS_MAX {
-        let due = billing.database.due_tiers(&hold.did, USERS_AT_ONCE).await;
-        let due = read("users to tell of", due).unwrap_or_default();
+        let due = billing.database.due_tiers(&hold.did, USERS_AT_ONCE);
+        let due = read(errand, "users to tell of", due).await?.unwrap_or_default();
         if due.is_empty() || !tell(billing, errand, hold, due).await? {
             return Ok(());
         }
@@ -106,14 +108,17 @@ async fn tell(
         }
     }
     let did = hold.did.clone();
-    let write = async move |tx: &mut Tx| {
+    let note = async move |tx: &mut Tx| {
         for (user, outcome) in &told {
             tx.told_hold(&did, user, outcome).await?;
         }
         Ok(())
     };
-    let stored =
-        written(errand, "what a hold was told", billing.database.fenced(errand.term(), write).await)?;
+    let noted = match goes_on {
+        Ok(_) => errand.stored(billing.database.fenced(errand.term(), note)).await?,
+        Err(Halted) => errand.stored_at_last(billing.database.fenced(errand.term(), note)).await?,
+    };
+    let stored = written(errand, "what a hold was told", noted)?;
     Ok(goes_on? && stored.is_some())
 }
 

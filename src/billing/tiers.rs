@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::holds::HoldError;
-use super::{Billing, Errand, Halted, plain, wait_after, written};
+use super::{Billing, Errand, Halted, plain, wait_after, write};
 use crate::atproto::Did;
 use crate::store::Tx;
 
@@ -95,7 +95,7 @@ impl Hold {
             tx.set_hold_tiers(&did, &tiers).await?;
             tx.plan_hold(&did).await
         };
-        let stored = written(errand, "a hold's tiers", billing.database.fenced(errand.term(), store).await)?;
+        let stored = write(errand, "a hold's tiers", billing.database.fenced(errand.term(), store)).await?;
         if stored.is_some() {
             self.answered();
             self.tiers_due = Instant::now() + billing.interval;

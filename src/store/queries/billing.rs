@@ -45,7 +45,7 @@ pub(in crate::store) async fn current(
     let select = Statement::new(
         "SELECT user_did, customer_id, subscription_id, status, tier_rank, current_period_end
          FROM billing_subscriptions
-         WHERE user_did{bytes} > ? AND (tier_rank > 0 OR status NOT IN ('canceled', 'gone'))
+         WHERE user_did{bytes} > ? AND (tier_rank > 0 OR status NOT IN ('canceled', 'incomplete_expired', 'gone'))
          ORDER BY user_did{bytes} LIMIT ?",
     );
     session

@@ -20,8 +20,9 @@ pub(in crate::store) type DueRow = (String, i64, i64, Option<String>);
 /// User and hold.
 pub(in crate::store) type Pair<'a> = (&'a str, &'a str);
 
-/// The newest revision of the user's crew record at the hold, of a row `s`.
-const CREW_REV: &str = "(SELECT MAX(r.rev{bytes}) FROM crew c
+/// The newest revision of the user's crew record at the hold, of a row `s`. It is only ever compared for being the same, so the
+/// database's own order of texts will do.
+const CREW_REV: &str = "(SELECT MAX(r.rev) FROM crew c
     JOIN records r ON r.did = c.hold_did AND r.collection = 'io.atcr.hold.crew' AND r.rkey = c.rkey
     WHERE c.member_did = s.user_did AND c.hold_did = s.hold_did)";
 

@@ -115,11 +115,11 @@ async fn a_list_that_is_not_whole_changes_nothing(fixture: Fixture) {
         })
         .await;
         assert_eq!(stage.lines(rows).await, ["120 120"], "{fault:?}");
-        stage.net.clear_faults();
         working.stop().await;
         for sub in &subs {
             stage.net.set_subscription(sub, "active");
         }
+        stage.net.clear_faults();
     }
     stage.net.set_subscription(&subs[0], "unpaid");
     let working = stage.start(stage.worker(&[]));

@@ -10,7 +10,7 @@ use crate::network::Curve;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "each names a method of Net, which has the documentation")]
-pub enum BillingCommand {
+pub(super) enum BillingCommand {
     AddHold { name: String, tiers: Vec<String> },
     SetTiers { did: String, tiers: Vec<String> },
     TrustRegistry { curve: Curve, number: u8 },
