@@ -38,7 +38,8 @@ async fn two_holds_are_told_each_in_its_own_pace(fixture: Fixture) {
     let told =
         |second: &str| vec![format!("{did} {FIRST} 1 1 deckhand"), format!("{did} {SECOND} 1 {second}")];
     stage.until(TOLD, &told("- - due")).await;
-    let error = format!("SELECT error AS line FROM crew_tier_sync WHERE hold_did = '{SECOND}'");
+    let error =
+        format!("SELECT COALESCE(error, '-') AS line FROM crew_tier_sync WHERE hold_did = '{SECOND}'");
     stage.until(&error, &["hold2.test is in trouble (status 503)".to_owned()]).await;
     stage.net.clear_faults();
     stage.until(TOLD, &told("1 paid")).await;
@@ -154,7 +155,7 @@ async fn nobody_who_never_paid_is_put_down(fixture: Fixture) {
     let sub = stage.net.subscribe(&customer, &["price_team"]);
     stage.net.set_subscription(&sub, "incomplete");
     let working = stage.start(stage.worker(&[FIRST]));
-    let rows = "SELECT status || ' ' || CAST(tier_rank AS TEXT) || ' ' || CAST(planned_rank AS TEXT) AS line
+    let rows = "SELECT status || ' ' || CAST(tier_rank AS TEXT) || ' ' || COALESCE(CAST(planned_rank AS TEXT), '-') AS line
                 FROM billing_subscriptions";
     stage.until(rows, &["incomplete 0 0".to_owned()]).await;
     stage.until_asked(3).await;
@@ -173,7 +174,7 @@ async fn a_hold_that_does_not_take_the_token_keeps_no_other_waiting(fixture: Fix
     stage.registry = of_old;
     let working = stage.start(stage.worker(&[FIRST]));
     stage.until(TOLD, &[format!("{did} {FIRST} 1 - - due")]).await;
-    let error = "SELECT error AS line FROM crew_tier_sync";
+    let error = "SELECT COALESCE(error, '-') AS line FROM crew_tier_sync";
     stage.until(error, &["hold1.test refused: AuthRequired (status 401)".to_owned()]).await;
     stage.net.trust_registry(Curve::K256, 1);
     stage.until(TOLD, &[format!("{did} {FIRST} 1 1 deckhand")]).await;

@@ -44,6 +44,8 @@ impl Office {
 
     pub(super) async fn open_with(kind: Kind, tiers: &str) -> Office {
         let stage = Stage::bare(Place::fresh(kind).await).await.quick();
+        let (exit, text) = stage.command(&["migrate"]);
+        assert_eq!(exit, Exit::Code(0), "{text}");
         let holds =
             ["hold1", "hold2"].map(|name| stage.net.add_hold(name, &["swabbie", "deckhand", "bosun"]));
         let registry = stage.net.trust_registry(Curve::P256, 3);
