@@ -69,8 +69,9 @@ impl Reconciler {
     /// Runs until told to stop, or until another has the lease.
     pub(super) async fn run(mut self) -> End {
         let wishes = Arc::clone(&self.wishes);
+        let mut next = Instant::now() + self.config.check_every;
         loop {
-            let due = Instant::now() + self.config.check_every;
+            let due = next.min(Instant::now() + self.config.ask_every);
             let is_on = tokio::select! {
                 is_on = rest(&self.writer.context, due) => is_on,
                 () = wishes.woken.notified() => true,
@@ -78,17 +79,20 @@ impl Reconciler {
             if !is_on {
                 return End::Stopped;
             }
-            if let Err(end) = self.check().await {
-                return end;
+            // The stream's next start hears what was not good under the key before.
+            if self.writer.signer.catch_up().await {
+                self.incomplete.notify_one();
+            }
+            if Instant::now() >= next || self.wishes.whole.load(Ordering::Relaxed) {
+                if let Err(end) = self.check().await {
+                    return end;
+                }
+                next = Instant::now() + self.config.check_every;
             }
         }
     }
 
     async fn check(&mut self) -> Result<(), End> {
-        // The stream's next start hears what was not good under the key before.
-        if self.writer.signer.catch_up().await {
-            self.incomplete.notify_one();
-        }
         let is_wished = self.wishes.whole.swap(false, Ordering::Relaxed);
         if is_wished || self.whole_at.elapsed() >= self.config.whole_every {
             self.cursor = None;

@@ -1,108 +1,24 @@
-//! Judged labels into rows, and rows into the database: labels and position in one transaction, under the fence. Owns what a
-//! label is about, what is kept of it, and when a batch is tried again.
+//! Judged labels into the database: labels and position in one transaction, under the fence. Owns when a write is tried again;
+//! what is kept of a label is [`batch`]'s business, what it is about [`about`]'s.
 
-use std::collections::HashMap;
+mod about;
+mod batch;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use leased_actors::worker::Context;
 use tokio::time::sleep;
 
-use super::decode::{Fault, Label};
 use super::meters;
-use super::verify::{Signer, Verdict};
-use crate::atproto::records::digest_of_rkey;
-use crate::atproto::{AtUri, Collection, Did};
-use crate::store::labels::{About, LabelRow, LabelerPosition};
+use super::verify::Signer;
+use crate::store::labels::{LabelRow, LabelerPosition};
 use crate::store::{Database, WriteError};
+
+pub(super) use batch::Batch;
 
 /// The waits between tries of a batch that the database refused.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-
-/// The lexicon's bound on a repository's name, in bytes.
-const REPOSITORY_LEN_MAX: usize = 256;
-
-/// What a subject is to the registry. A label on anything else is kept, and means nothing here.
-pub(super) fn about(uri: &str) -> Option<About> {
-    if let Ok(did) = Did::parse(uri) {
-        return Some(About::Account(did));
-    }
-    let (did, path) = uri.strip_prefix("at://")?.split_once('/')?;
-    let (collection, rest) = path.split_once('/')?;
-    if collection == Collection::Page.nsid() {
-        // All that follows is the repository: a name with a slash makes no valid address, and is meant all the same.
-        let fits = (1..=REPOSITORY_LEN_MAX).contains(&rest.len());
-        return Some(About::Repository(Did::parse(did).ok()?, rest.to_owned())).filter(|_| fits);
-    }
-    let AtUri { did, rkey, .. } = AtUri::parse(uri).ok()?;
-    match collection {
-        _ if collection == Collection::Manifest.nsid() => Some(About::Manifest(did, digest_of_rkey(&rkey)?)),
-        _ if collection == Collection::Tag.nsid() => Some(About::Tag(did, rkey)),
-        _ => None,
-    }
-}
-
-/// Labels that are on their way into the database, each subject and value once.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    rows: HashMap<(String, String), LabelRow>,
-    seq: Option<i64>,
-}
-
-impl Batch {
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.seq.is_none()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Everything up to this number is in the batch.
-    pub(super) fn passed(&mut self, seq: i64) {
-        self.seq = self.seq.max(Some(seq));
-    }
-
-    /// Judges what came, all at once, and takes what is to be kept of it.
-    pub(super) async fn take(&mut self, came: Vec<Result<Label, Fault>>, seq: Option<i64>, signer: &Signer) {
-        let mut labels = Vec::with_capacity(came.len());
-        for label in came {
-            match label {
-                Ok(label) => labels.push(label),
-                Err(fault) => meters::malformed(signer.did(), fault),
-            }
-        }
-        let verdicts = signer.judge_all(&labels).await;
-        for (label, verdict) in labels.into_iter().zip(verdicts) {
-            meters::judged(signer.did(), verdict, &label);
-            if verdict != Verdict::Foreign {
-                self.add(row(label, verdict, seq), signer.verifies());
-            }
-        }
-    }
-
-    fn add(&mut self, row: LabelRow, verify: bool) {
-        let key = (row.uri.clone(), row.val.clone());
-        let is_later = self.rows.get(&key).is_none_or(|other| row.rank(verify) >= other.rank(verify));
-        if is_later {
-            self.rows.insert(key, row);
-        }
-    }
-}
-
-fn row(label: Label, verdict: Verdict, seq: Option<i64>) -> LabelRow {
-    LabelRow {
-        about: about(&label.uri),
-        neg: label.neg == Some(true),
-        cts: label.cts.1,
-        exp: label.exp.map(|(_, exp)| exp),
-        verified: verdict == Verdict::Good,
-        uri: label.uri,
-        val: label.val,
-        cid: label.cid,
-        seq,
-    }
-}
 
 /// Why the writing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,42 +109,5 @@ impl Writer {
             Ok(done)
         };
         self.database.fenced(&self.context.term, work).await
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subject_is_what_the_registry_knows_by_that_address() {
-        let (did, hex) = (Did::parse("did:plc:a").unwrap(), "ab".repeat(32));
-        let tag = || About::Tag(did.clone(), "app_v1".parse().unwrap());
-        for (uri, expected) in [
-            ("did:plc:a".to_owned(), Some(About::Account(did.clone()))),
-            (
-                "at://did:plc:a/io.atcr.repo.page/app".into(),
-                Some(About::Repository(did.clone(), "app".into())),
-            ),
-            (
-                "at://did:plc:a/io.atcr.repo.page/org/app".into(),
-                Some(About::Repository(did.clone(), "org/app".into())),
-            ),
-            (
-                format!("at://did:plc:a/io.atcr.manifest/{hex}"),
-                Some(About::Manifest(did.clone(), format!("sha256:{hex}"))),
-            ),
-            ("at://did:plc:a/io.atcr.tag/app_v1".into(), Some(tag())),
-            ("at://did:plc:a/io.atcr.manifest/abc".into(), None),
-            ("at://did:plc:a/io.atcr.tag/a/b".into(), None),
-            ("at://did:plc:a/io.atcr.sailor.star/x".into(), None),
-            ("at://did:plc:a/io.atcr.repo.page/".into(), None),
-            ("at://alice.test/io.atcr.tag/x".into(), None),
-            ("at://did:plc:a".into(), None),
-            ("https://example.com".into(), None),
-        ] {
-            assert_eq!(about(&uri), expected, "{uri}");
-        }
     }
 }

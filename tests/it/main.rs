@@ -7,6 +7,7 @@ mod cited;
 mod commands;
 mod exits;
 mod guards;
+mod labels;
 mod life;
 mod nothing_lost;
 mod operators;

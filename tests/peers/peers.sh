@@ -3,7 +3,7 @@
 #
 #   peers.sh run NAME [options]   one of them in the foreground:
 #                                 pds labeler jetstream collectiondir
-#                                 stripe stripe-mock webhooks
+#                                 stripe stripe-mock webhooks ozone
 #   peers.sh seed URL             fills a PDS that was started with --no-seed
 #   peers.sh up DIR [NAME…]       some in the background (default: pds jetstream
 #                                 collectiondir labeler), with logs, pids and
@@ -22,7 +22,8 @@
 #
 # Ports can be moved as a block: PEERS_PORT_BASE=12000 peers.sh up DIR
 #   base+0 PLC  +1 PDS  +2 Jetstream  +3 collectiondir  +4 labeler
-#   +5 labeler control  +6 Stripe  +7 Stripe mock  +8 webhooks      (base 12000)
+#   +5 labeler control  +6 Stripe  +7 Stripe mock  +8 webhooks
+#   +9 Ozone  +10 Ozone control                                   (base 12000)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 base=${PEERS_PORT_BASE:-12000}
@@ -39,6 +40,7 @@ run() {
     jetstream) js jetstream-bridge.mjs --port $((base + 2)) --upstream "http://localhost:$((base + 1))" "$@" ;;
     collectiondir) js collectiondir.mjs --port $((base + 3)) --pds "http://localhost:$((base + 1))" "$@" ;;
     labeler) js labeler.mjs --port $((base + 4)) --control-port $((base + 5)) "$@" ;;
+    ozone) js ozone.mjs --port $((base + 9)) --control-port $((base + 10)) "$@" ;;
     stripe) exec "$python" "$here/stripe_local.py" --port $((base + 6)) "$@" ;;
     stripe-mock) js stripe-mock.mjs --port $((base + 7)) "$@" ;;
     webhooks) exec "$python" "$here/webhook_sink.py" --port $((base + 8)) "$@" ;;
@@ -54,7 +56,7 @@ up() {
     for name in $name; do # the default is one word list
       extra=()
       case $name in
-        labeler) [[ -s $dir/pds.json ]] && extra=(--plc "http://localhost:$base") ;;
+        labeler | ozone) [[ -s $dir/pds.json ]] && extra=(--plc "http://localhost:$base") ;;
         stripe | stripe-mock) extra=(--seed "$here/stripe-seed.json") ;;
       esac
       option=${name^^}; option=PEERS_${option//-/_}_ARGS

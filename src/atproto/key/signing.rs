@@ -133,8 +133,9 @@ impl PrivateKey {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn multibase(prefix: &[u8], number: &[u8]) -> String {

@@ -169,8 +169,9 @@ fn stored(id: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Fault, LABELS_MAX, Label, Raw};
+use super::LABELS_MAX;
+use super::label::{Fault, Label, Raw};
 
 /// A page of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::label::KEY_LEN_MAX;
 use super::*;
 
 pub(crate) fn map(pairs: &[(&str, Value)]) -> Value {

@@ -56,7 +56,7 @@ pub(in crate::store) async fn follow(
          ON CONFLICT (src) DO UPDATE SET
              seq = CASE WHEN (excluded.verify AND NOT labeler_cursor.verify)
                      OR (COALESCE(excluded.key, '') <> COALESCE(labeler_cursor.key, '')
-                         AND EXISTS (SELECT 1 FROM labels l WHERE l.src = excluded.src AND NOT l.verified))
+                         AND EXISTS (SELECT 1 FROM labels WHERE labels.src = excluded.src AND NOT labels.verified))
                  THEN 0 ELSE labeler_cursor.seq END,
              in_effect = TRUE, verify = excluded.verify, key = excluded.key, saved_at = excluded.saved_at
          RETURNING seq, era",

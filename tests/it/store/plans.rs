@@ -5,7 +5,8 @@ use std::sync::Mutex;
 
 use atcr_workers::atproto::{Collection, Micros};
 use atcr_workers::store::backfill::{Gone, ListName, ListedPart, RepoOutcome, RepoState, RunPlan, RunTotals};
-use atcr_workers::store::{HandleFound, IdentityFound, Tx};
+use atcr_workers::store::labels::{About, LabelRow, Subject};
+use atcr_workers::store::{HandleFound, IdentityFound, SWEEPS, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use leased_actors::lease::{LeaseStore, Release, Term};
 
@@ -13,7 +14,7 @@ use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 20] = [
+const LARGE: [&str; 21] = [
     "users",
     "records",
     "manifests",
@@ -30,6 +31,7 @@ const LARGE: [&str; 20] = [
     "repository_stats",
     "scans",
     "backfill_repo",
+    "labels",
     "r",
     "s",
     "m",
@@ -94,6 +96,7 @@ async fn no_statement_reads_a_whole_table() {
     };
     fixture.database.fenced(&term, work).await.unwrap();
     backfill(&fixture, &term).await;
+    labels(&fixture, &term).await;
     fixture.leases.renew(term.id().holder).await.unwrap();
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
 
@@ -112,6 +115,34 @@ async fn no_statement_reads_a_whole_table() {
         scans.extend(plan.iter().filter(of_large).map(|step| format!("{step}: {text}")));
     }
     assert!(scans.is_empty(), "{}", scans.join("\n"));
+}
+
+/// What the labeler's worker writes, and what is asked of it.
+async fn labels(fixture: &Fixture, term: &Term) {
+    let label = LabelRow {
+        uri: "did:plc:user".into(),
+        val: "!takedown".into(),
+        cid: None,
+        neg: false,
+        cts: Micros(1),
+        exp: None,
+        seq: Some(1),
+        verified: true,
+        about: Some(About::Account(did("did:plc:user"))),
+    };
+    let sweep = SWEEPS.iter().find(|sweep| sweep.table == "labels").unwrap();
+    let work = async move |tx: &mut Tx| {
+        let src = did("did:plc:labeler");
+        tx.follow_labeler(&src, true, Some("key")).await?;
+        tx.store_labels(&src, 0, true, &[label]).await?;
+        tx.save_labeler_seq(&src, 1).await?;
+        tx.restart_labeler(&src).await?;
+        tx.sweep(sweep, std::time::Duration::ZERO).await
+    };
+    fixture.database.fenced(term, work).await.unwrap();
+    let of = did("did:plc:user");
+    let subject = Subject { did: &of, repository: Some("app"), digest: None, tag_rkey: None };
+    assert!(fixture.database.is_taken_down(&subject).await.unwrap());
 }
 
 /// What a backfill asks and writes.

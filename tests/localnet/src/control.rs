@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
-use crate::labeler::{Flaw, Label, LabelerDoor, LabelerMode};
+use crate::labeler::{Flaw, Label, Labeler, LabelerDoor, LabelerMode};
 use crate::network::{Ending, Fault, Made, On, Rate, Site};
 
 /// What can be asked for. Names on the wire are in kebab-case.
@@ -150,10 +150,13 @@ fn of_account(command: &Command) -> Option<&str> {
     }
 }
 
+fn is_there(net: &Net, command: &Command) -> Result<(), String> {
+    let absent = of_account(command).filter(|did| net.account(did).is_none());
+    absent.map_or(Ok(()), |did| Err(format!("there is no account {did}")))
+}
+
 fn obey(net: &Net, command: Command) -> Result<Answer, String> {
-    if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
-        return Err(format!("there is no account {did}"));
-    }
+    is_there(net, &command)?;
     let of = |number: Option<usize>| {
         let number = number.unwrap_or(0);
         net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
@@ -217,18 +220,26 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
         Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
         Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),
-        Command::Label(label) => result = json!({ "seq": net.labeler().say_label(label) }),
-        Command::LabelBadly { uri, val, flaw } => {
-            result = json!({ "seq": net.labeler().say_badly(Label::of(&uri, &val), flaw) });
-        }
-        Command::LabelerMode { mode } => net.labeler().set_mode(mode),
-        Command::LabelerDoor { door } => net.labeler().set_door(door),
-        Command::LabelerList { on } => net.labeler().set_list(on),
-        Command::LabelerForget { keep } => net.labeler().forget(keep),
-        Command::LabelerReset { lost } => net.labeler().reset_sequencer(lost),
-        Command::LabelerKey { number, publish } => net.labeler().rotate_key(number, publish),
-        Command::LabelerCut {} => net.labeler().cut(),
-        Command::LabelerError { name } => net.labeler().send_error(&name),
+        of_labeler => result = obey_labeler(net.labeler(), of_labeler),
     }
     Ok(Answer::json(200, &result))
+}
+
+fn obey_labeler(labeler: &Labeler, command: Command) -> Value {
+    match command {
+        Command::Label(label) => return json!({ "seq": labeler.say_label(label) }),
+        Command::LabelBadly { uri, val, flaw } => {
+            return json!({ "seq": labeler.say_badly(Label::of(&uri, &val), flaw) });
+        }
+        Command::LabelerMode { mode } => labeler.set_mode(mode),
+        Command::LabelerDoor { door } => labeler.set_door(door),
+        Command::LabelerList { on } => labeler.set_list(on),
+        Command::LabelerForget { keep } => labeler.forget(keep),
+        Command::LabelerReset { lost } => labeler.reset_sequencer(lost),
+        Command::LabelerKey { number, publish } => labeler.rotate_key(number, publish),
+        Command::LabelerCut {} => labeler.cut(),
+        Command::LabelerError { name } => labeler.send_error(&name),
+        _ => unreachable!("every other command is another's"),
+    }
+    json!({ "done": true })
 }
