@@ -52,4 +52,6 @@ CREATE TABLE crew_tier_sync (
     PRIMARY KEY (user_did, hold_did)
 );
 CREATE INDEX crew_tier_sync_next ON crew_tier_sync (hold_did, next_attempt) WHERE next_attempt IS NOT NULL;
+-- Whether a user is of a hold's crew is asked for each of them.
+CREATE INDEX crew_membership ON crew (member_did, hold_did);
 CREATE INDEX crew_tier_sync_awaiting ON crew_tier_sync (hold_did, user_did) WHERE awaits_crew;

@@ -70,8 +70,10 @@ async fn serve(billing: &Billing, errand: &Errand, hold: &mut Hold) -> Result<()
     if !hold.get_ready(billing, errand).await? {
         return Ok(());
     }
-    let joined =
-        read(errand, "new crew", billing.database.joined_crews(&hold.did)).await?.unwrap_or_default();
+    let joined = match hold.is_crew_due(billing.interval) {
+        true => read(errand, "new crew", billing.database.joined_crews(&hold.did)).await?.unwrap_or_default(),
+        false => Vec::new(),
+    };
     if !joined.is_empty() {
         let did = hold.did.clone();
         let again = async move |tx: &mut Tx| tx.tell_again(&did, &joined).await;

@@ -22,9 +22,11 @@ pub(in crate::store) type Pair<'a> = (&'a str, &'a str);
 
 /// The newest revision of the user's crew record at the hold, of a row `s`. It is only ever compared for being the same, so the
 /// database's own order of texts will do.
-const CREW_REV: &str = "(SELECT MAX(r.rev) FROM crew c
-    JOIN records r ON r.did = c.hold_did AND r.collection = 'io.atcr.hold.crew' AND r.rkey = c.rkey
-    WHERE c.member_did = s.user_did AND c.hold_did = s.hold_did)";
+///
+/// No join: SQLite would begin with all crew records of the hold, for every row.
+const CREW_REV: &str = "(SELECT MAX((SELECT r.rev FROM records r
+        WHERE r.did = c.hold_did AND r.collection = 'io.atcr.hold.crew' AND r.rkey = c.rkey))
+    FROM crew c WHERE c.member_did = s.user_did AND c.hold_did = s.hold_did)";
 
 /// What follows `WITH wanted (user_did, of_rank) AS …`, and takes the hold's DID. Only what differs is written. Who waits
 /// for a crew record goes on waiting.
