@@ -82,7 +82,7 @@ async fn a_term_that_is_over_stores_nothing_and_does_not_fail(fixture: Fixture) 
     stage.net.subscribe(&customer, &["price_pro"]);
     stage.fixture.leases.release(stage.term.id(), Release::Free).await.unwrap();
     let working = stage.start(stage.worker(&[HOLD]));
-    stage.until_asked(1).await;
+    eventually("it has begun", SOON, async || if stage.asked() > 0 { Ok(()) } else { Err(()) }).await;
     // The first write tells; from then on nobody is asked.
     let_time_pass(Duration::from_millis(300)).await;
     let then = asked(&stage);
