@@ -185,10 +185,6 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
         workers = workers.iter().map(|worker| worker.name().to_string()).collect::<Vec<_>>().join(","),
         "atcr-workers begins"
     );
-    let missing = workers::missing(settings);
-    if !missing.is_empty() {
-        tracing::info!(workers = missing.join(","), "enabled in the settings, but not in this version yet");
-    }
     let supervision = supervisor::start(setup, store, workers).await.map_err(Refusal::failed)?;
     let (stop, mut beside) = (CancellationToken::new(), JoinSet::new());
     if let Some(listener) = listener {

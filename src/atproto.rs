@@ -3,7 +3,7 @@
 //!
 //! In reading order: the identifiers (`did`, `handle`, `tid`, `uri`), what a record says (`records`), what a repository
 //! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`; by a connection that stays, `socket`), who
-//! somebody is (`identity`), and what they have signed (`key`, `cbor`).
+//! somebody is (`identity`), what they have signed and how we sign (`key`, `cbor`).
 
 pub mod cbor;
 pub mod change;

@@ -6,6 +6,7 @@
 pub mod app;
 pub mod atproto;
 pub mod backfill;
+pub mod billing;
 pub mod cleanup;
 pub mod cli;
 pub mod health;

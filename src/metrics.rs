@@ -23,6 +23,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = recorder.install_recorder()?;
     leased_actors::metrics::describe();
     crate::backfill::meters::describe_metrics();
+    crate::billing::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
     crate::health::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();

@@ -9,6 +9,7 @@
 mod apply;
 pub mod backfill;
 mod beacon;
+pub mod billing;
 mod error;
 pub mod fenced;
 mod holds;

@@ -124,6 +124,12 @@ impl Resolver {
         Ok(Identity { did: did.clone(), handle, pds: document.pds })
     }
 
+    /// Finds out where `did` answers as a hold: scheme, host and port. `None` if its document names no such place.
+    /// Cancel-safe.
+    pub async fn hold(&self, did: &Did) -> Result<Option<String>, IdentityError> {
+        Ok(self.document(did).await?.hold)
+    }
+
     /// Whether the protocol lets us ask a host of this name. `.test` is for tests.
     fn may_ask(&self, name: &Handle) -> bool {
         let reserved = name.is_reserved() || name.as_str().ends_with(".test");

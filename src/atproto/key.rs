@@ -2,6 +2,7 @@
 //! signature; where a key comes from and what is signed is the caller's business. <https://atproto.com/specs/cryptography>
 
 mod base58;
+pub mod signing;
 
 use std::fmt;
 

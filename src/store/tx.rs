@@ -1,6 +1,7 @@
 //! What a fenced transaction can do: to the index, and to what has expired.
 
 mod backfill;
+mod billing;
 mod labels;
 mod outbox;
 

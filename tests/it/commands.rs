@@ -43,9 +43,15 @@ fn settings_are_printed_with_their_origin_and_without_secrets() {
         ("ATCR__ADMIN__TOKEN", secrets[1]),
         ("ATCR__BILLING__STRIPE_SECRET_KEY", secrets[2]),
         ("ATCR__INSTANCE__LABEL", "shown"),
+        ("ATCR__REGISTRY__DID", "did:web:registry.example"),
+        ("ATCR__REGISTRY__SIGNING_KEY", "/run/key"),
     ];
+    // Stripe's key alone is refused: billing needs tiers, which only a file can have.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, crate::billing::TIERS.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
     let run = |arguments: &[&str]| {
-        let mut command = Instance::spawn(arguments, &environment);
+        let mut command = Instance::spawn(&[&["--settings", path], arguments].concat(), &environment);
         assert_eq!(command.wait_exit(PATIENCE), Exit::Code(0));
         let text = command.lines().join("\n");
         let shown: Vec<_> = secrets.iter().filter(|secret| text.contains(*secret)).collect();

@@ -13,6 +13,7 @@
 #                                 both its Jetstream wires (install.sh node python)
 #   peers.sh check-v1 FILE        the first wire of one that has printed FILE
 #   peers.sh check-v2 FILE        the second wire
+#   peers.sh verify-token …       see verify-token.mjs
 #   peers.sh down DIR [NAME…]     stops what `up` started (default: all of it),
 #                                 by process id
 #
@@ -131,5 +132,6 @@ case ${1:-} in
   check) shift; check "$@" ;;
   seed) shift; js seed.mjs "$@" ;;
   down) shift; down "$@" ;;
-  *) sed -n '2,24p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  verify-token) shift; js verify-token.mjs "$@" ;;
+  *) sed -n '2,25p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

@@ -13,6 +13,8 @@ pub(super) struct Document {
     /// What it claims to be called; unproven.
     pub(super) handle: Option<Handle>,
     pub(super) pds: Option<String>,
+    /// Where it answers as a hold.
+    pub(super) hold: Option<String>,
     /// Where its labels are.
     pub(super) labeler: Option<String>,
     /// What its labels are signed with. No other key of the document can stand in for it.
@@ -27,10 +29,13 @@ impl Document {
             return Err("it is of another did");
         }
         let service = |id, kind| service(did, &document, id, kind, plain_http);
+        let pds = service("#atproto_pds", Some("AtprotoPersonalDataServer"));
         Ok(Self {
             handle: handle(&document),
-            pds: service("#atproto_pds", "AtprotoPersonalDataServer"),
-            labeler: service("#atproto_labeler", "AtprotoLabeler"),
+            // A hold's own repository is served at the same address, so an older document without the service leads there.
+            hold: service("#atcr_hold", None).or_else(|| pds.clone()),
+            pds,
+            labeler: service("#atproto_labeler", Some("AtprotoLabeler")),
             label_key: key(did, &document, "#atproto_label"),
         })
     }
@@ -52,9 +57,9 @@ fn first<'a>(did: &Did, list: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// The origin of a service.
-fn service(did: &Did, document: &Value, name: &str, kind: &str, plain_http: bool) -> Option<String> {
+fn service(did: &Did, document: &Value, name: &str, kind: Option<&str>, plain_http: bool) -> Option<String> {
     let service = first(did, &document["service"], name)?;
-    if service["type"].as_str() != Some(kind) {
+    if kind.is_some() && service["type"].as_str() != kind {
         return None;
     }
     let url = Url::parse(service["serviceEndpoint"].as_str()?).ok()?;
@@ -118,6 +123,23 @@ mod tests {
         let second = service("#atproto_pds", kind, "https://second.example");
         let other_kind = service("#atproto_pds", "Other", "https://first.example");
         assert_eq!(pds_of(&json!([other_kind, second])), None);
+    }
+
+    #[test]
+    fn a_hold_is_where_its_own_service_says_or_at_its_repository() {
+        let pds = json!({"id": "#atproto_pds", "type": "AtprotoPersonalDataServer",
+            "serviceEndpoint": "https://pds.example"});
+        let hold = |url: &str| json!({"id": "#atcr_hold", "type": "AtcrHoldService", "serviceEndpoint": url});
+        for (services, found) in [
+            (json!([pds, hold("https://hold.example/x")]), Some("https://hold.example")),
+            (json!([pds]), Some("https://pds.example")),
+            (json!([hold("https://hold.example")]), Some("https://hold.example")),
+            (json!([hold("http://hold.example")]), None),
+            (json!([]), None),
+        ] {
+            let document = read(&json!({"id": "did:plc:alice", "service": services})).unwrap();
+            assert_eq!(document.hold.as_deref(), found, "{services}");
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! `GET /_control/stats`, `GET /_control/webhooks` (the newest thousand that came), and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
 //! `curl -d '{"mode":"silent"}' http://127.0.0.1:PORT/_control/mode`. A `jetstream` left out is number 0.
 
+mod billing;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,9 +110,11 @@ fn respond(net: &Net, request: &Request) -> Answer {
     match (request.method.as_str(), request.path.strip_prefix("/_control/")) {
         ("GET", Some("stats")) => Answer::json(200, &stats(net)),
         ("GET", Some("webhooks")) => Answer::json(200, &net.webhooks().listing(WEBHOOKS_LISTED)),
-        ("POST", Some(command)) => read(command, &request.body)
-            .and_then(|command| possible(net, command))
-            .and_then(|command| obey(net, command))
+        ("POST", Some(command)) => fields(command, &request.body)
+            .and_then(|fields| match billing::obey(net, command, &fields) {
+                Some(outcome) => outcome.map(|outcome| Answer::json(200, &outcome)),
+                None => read(fields).and_then(|command| possible(net, command)).and_then(|command| obey(net, command)),
+            })
             .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
         _ => Answer::text(
             404,
@@ -131,10 +135,14 @@ fn stats(net: &Net) -> Value {
     })
 }
 
-fn read(command: &str, body: &[u8]) -> Result<Command, String> {
+fn fields(command: &str, body: &[u8]) -> Result<Map<String, Value>, String> {
     let fields = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(body) };
     let mut fields = fields.map_err(|error| error.to_string())?;
     fields.insert("command".to_owned(), command.into());
+    Ok(fields)
+}
+
+fn read(fields: Map<String, Value>) -> Result<Command, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 

@@ -2,7 +2,7 @@
 //! serves its own document.
 
 mod serve;
-mod sign;
+pub(crate) mod sign;
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -207,7 +207,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-fn base58(bytes: &[u8]) -> String {
+pub(crate) fn base58(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     let mut digits = vec![0_u8];
     for byte in bytes {
