@@ -96,7 +96,8 @@ impl Asks {
             }
         };
         let handle = after(&document, "\"at://").expect("a handle");
-        self.ask(&format!("http://{handle}/.well-known/atproto-did")).await;
+        let file = format!("http://{handle}/.well-known/atproto-did");
+        assert_eq!(self.guarded.get_once(&file, ANSWER_LEN_MAX).await.unwrap().status, 200, "{file}");
         let pds = after(&document, "\"serviceEndpoint\":\"").expect("a PDS");
         self.ask(&format!("{pds}/xrpc/com.atproto.sync.getLatestCommit?did={did}")).await;
         for collection in Collection::ALL {

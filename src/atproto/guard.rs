@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, Method};
 use rustls::ClientConfig;
 use tokio::time::timeout;
@@ -144,7 +144,23 @@ impl Guarded {
 
     /// Asks by GET. An answer longer than `body_len_max` is an error. Cancel-safe.
     pub async fn get(&self, url: &str, body_len_max: usize) -> Result<Answer, GuardError> {
-        let (method, headers) = (Method::GET, HeaderMap::new());
+        self.get_with(url, HeaderMap::new(), body_len_max).await
+    }
+
+    /// The same of a host that has nothing else for us: no connection is kept. Each account's handle is such a host, and a
+    /// backfill asks hundreds of them in the time that an idle connection lives.
+    pub async fn get_once(&self, url: &str, body_len_max: usize) -> Result<Answer, GuardError> {
+        let close = (header::CONNECTION, HeaderValue::from_static("close"));
+        self.get_with(url, HeaderMap::from_iter([close]), body_len_max).await
+    }
+
+    async fn get_with(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body_len_max: usize,
+    ) -> Result<Answer, GuardError> {
+        let method = Method::GET;
         let ask = Ask { method, url, headers, body: Vec::new(), body_len_max, timeout: None };
         let answer = self.send(ask).await?;
         if answer.is_cut {

@@ -52,7 +52,11 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
     let outlook = Outlook::before(session, changes).await?;
     let Stored { mut applied, written } = store(session, latest, Unless::AsNew).await?;
     if let Some(outlook) = outlook {
-        let written = written.into_iter().map(key).map(|(did, nsid, rkey)| (did.into(), nsid.into(), rkey.into())).collect();
+        let written = written
+            .into_iter()
+            .map(key)
+            .map(|(did, nsid, rkey)| (did.into(), nsid.into(), rkey.into()))
+            .collect();
         (applied.put, applied.dropped) = outlook.put(session, changes, written).await?;
     }
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;

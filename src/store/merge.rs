@@ -38,7 +38,7 @@ pub(super) async fn merge(session: &mut Session, parts: &[&ListedPart]) -> Resul
         *changed = sorted.take(part, &known);
     }
     queries::records::confirm(session, &sorted.confirmed).await?;
-    merged.over_limit = apply::store(session, sorted.stored, Unless::Newer).await?.over_limit;
+    merged.over_limit = apply::store(session, sorted.stored, Unless::Newer).await?.applied.over_limit;
     let due =
         |(did, due_at): (String, i64)| Ok(IdentityDue { did: super::stored_did(&did)?, due_at, failures: 0 });
     let due: Result<_, super::ReadError> = new.into_iter().map(due).collect();

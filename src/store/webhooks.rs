@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::leases::SqlLeases;
 use super::queries::webhook_deliveries::{insert_test, new_id};
-use super::queries::{due_deliveries, users, webhooks};
+use super::queries::{billing, due_deliveries, users, webhooks};
 use super::session::Session;
 use crate::atproto::{Did, Handle};
 use crate::outbox::{Gate, Tiers, Trigger, Withheld};
@@ -110,7 +110,7 @@ impl SqlLeases {
                 // Two that add at once would each see room for one.
                 users::lock(session, &[did]).await?;
             }
-            let ranks = webhooks::ranks(session, std::slice::from_ref(&user)).await?;
+            let ranks = billing::ranks(session, std::slice::from_ref(&user)).await?;
             let gate = tiers.gate(ranks.first().and_then(|(_, rank)| u32::try_from(*rank).ok()));
             if let Some(paid) = new.triggers.iter().find(|trigger| !gate.all_triggers && trigger.is_paid()) {
                 return Ok(Added::Paid(*paid));

@@ -36,6 +36,22 @@ pub(in crate::store) async fn rank(session: &mut Session, user: &str) -> QueryRe
     Ok(session.first::<BigInt, i64>(select.bind(user)).await?.unwrap_or_default())
 }
 
+/// The ranks of those of these users who have a subscription; the others pay nothing.
+pub(in crate::store) async fn ranks(
+    session: &mut Session,
+    users: &[String],
+) -> QueryResult<Vec<(String, i64)>> {
+    let mut ranks = Vec::new();
+    for chunk in chunked(users, |user| row![user]) {
+        let select = Statement::new(
+            "WITH asked (did) AS ({rows})
+             SELECT user_did, tier_rank FROM billing_subscriptions WHERE user_did IN (SELECT did FROM asked)",
+        );
+        ranks.extend(session.load::<(Text, BigInt), _>(select.rows(chunk)).await?);
+    }
+    Ok(ranks)
+}
+
 /// At most `limit` beyond `user`, without those whose subscription is known to be over.
 pub(in crate::store) async fn current(
     session: &mut Session,

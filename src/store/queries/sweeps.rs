@@ -135,8 +135,10 @@ pub const SWEEPS: &[Sweep] = &[
     Sweep {
         table: "labels",
         keep: Keep::For(LABEL_ENDS),
-        statement: "DELETE FROM labels WHERE (src, uri, val) IN (
+        delete: Delete::Statement(
+            "DELETE FROM labels WHERE (src, uri, val) IN (
                         SELECT src, uri, val FROM labels WHERE ended_at < {now_us} - ? LIMIT ?)",
+        ),
     },
 ];
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel::QueryResult;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::chunked;
 use super::leases::micros;

@@ -65,14 +65,6 @@ pub(in crate::store) async fn endpoints(session: &mut Session, ids: &[i64]) -> Q
     Ok(endpoints)
 }
 
-/// The ranks of users that have a subscription in effect. Nobody has one, as long as there is no table of them.
-pub(in crate::store) async fn ranks(
-    _session: &mut Session,
-    _users: &[String],
-) -> QueryResult<Vec<(String, i64)>> {
-    Ok(Vec::new())
-}
-
 /// How many webhooks a user has, disabled ones included.
 pub(in crate::store) async fn count_of(session: &mut Session, user: &str) -> QueryResult<i64> {
     let select = Statement::new("SELECT COUNT(*) FROM webhooks WHERE user_did = ?");

@@ -13,7 +13,7 @@ use crate::store::outbox::{Due, Look};
 use crate::store::queries::due_deliveries::{self, DueRow};
 use crate::store::queries::leases::micros;
 use crate::store::queries::webhooks::EndpointRow;
-use crate::store::queries::{outbox, users, webhooks};
+use crate::store::queries::{billing, outbox, users, webhooks};
 use crate::store::session::Session;
 
 /// An endpoint that has had nothing but failures for so long is disabled. At half, a long weekend's outage would do it;
@@ -106,7 +106,7 @@ async fn endpoints(
 ) -> Result<HashMap<i64, Endpoint>, WriteError> {
     let rows = webhooks::endpoints(session, ids).await?;
     let users: Vec<String> = rows.iter().map(|(_, user, ..)| user.clone()).collect();
-    let ranks: HashMap<String, i64> = webhooks::ranks(session, &users).await?.into_iter().collect();
+    let ranks: HashMap<String, i64> = billing::ranks(session, &users).await?.into_iter().collect();
     let endpoint = |row: EndpointRow| {
         let rank = ranks.get(&row.1).and_then(|rank| u32::try_from(*rank).ok());
         (row.0, Endpoint { row, gate: rules.tiers.gate(rank) })

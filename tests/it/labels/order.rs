@@ -115,7 +115,8 @@ async fn heard(
     steps.extend(history.iter().enumerate().map(|(at, said)| (row(said, Some(at as i64 + 1)), 1)));
     for (row, era) in steps {
         let of = src.clone();
-        let store = async move |tx: &mut Tx| tx.store_labels(&of, era, true, &[row.clone()]).await;
+        let store =
+            async move |tx: &mut Tx| tx.store_labels(&of, era, true, std::slice::from_ref(&row)).await;
         fixture.database.fenced(term, store).await.unwrap();
     }
     let hidden = fixture.lines("SELECT DISTINCT uri AS line FROM taken_down ORDER BY 1").await;

@@ -37,7 +37,7 @@ async fn is_settled(stage: &Stage) {
 fn says(stage: &Stage, round: u64) {
     for n in 0..24 {
         let uri = format!("did:plc:user{}", (n * 7 + round) % 12);
-        if (n + round) % 3 == 0 {
+        if (n + round).is_multiple_of(3) {
             stage.net.labeler().negate(&uri, TAKEDOWN)
         } else {
             stage.net.labeler().say(&uri, TAKEDOWN)

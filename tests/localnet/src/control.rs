@@ -113,7 +113,9 @@ fn respond(net: &Net, request: &Request) -> Answer {
         ("POST", Some(command)) => fields(command, &request.body)
             .and_then(|fields| match billing::obey(net, command, &fields) {
                 Some(outcome) => outcome.map(|outcome| Answer::json(200, &outcome)),
-                None => read(fields).and_then(|command| possible(net, command)).and_then(|command| obey(net, command)),
+                None => read(fields)
+                    .and_then(|command| possible(net, command))
+                    .and_then(|command| obey(net, command)),
             })
             .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
         _ => Answer::text(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use atcr_workers::atproto::{Collection, State};
 use atcr_workers::outbox::Trigger;
-use atcr_workers::store::backfill::ListedPart;
+use atcr_workers::store::backfill::{ListedPart, Whole};
 use atcr_workers::store::{Tx, WriteError};
 
 use super::*;
@@ -124,10 +124,11 @@ async fn what_a_backfill_finds_is_told_to_nobody(fixture: Fixture) {
     let stream: Vec<_> = found.iter().chain(&scans).cloned().collect();
     for (author, records) in [(USER, found), (HOLD, scans)] {
         let part = ListedPart { did: did(author), rev: rev(5), records, forced: false };
-        let work = async move |tx: &mut Tx| tx.merge(&part).await;
+        let work = async move |tx: &mut Tx| tx.merge(&[&part]).await;
         stage.fixture.database.fenced(&stage.term, work).await.unwrap();
     }
-    let deleted = async |tx: &mut Tx| tx.delete_unlisted(&did(USER), &[Collection::Page], rev(6)).await;
+    let wholes = [Whole { did: did(USER), rev: rev(6), collections: vec![Collection::Page] }];
+    let deleted = async move |tx: &mut Tx| tx.delete_unlisted(&wholes).await;
     stage.fixture.database.fenced(&stage.term, deleted).await.unwrap();
     assert_eq!(stage.put_in().await, Vec::<String>::new());
     // Nor is it news when the stream brings it.
