@@ -15,6 +15,15 @@ use crate::store::{Fencing, Options};
 /// The queue's room in the test: far less than all of its messages.
 const QUEUE_BYTES: usize = 100_000;
 
+/// On a runtime of its own: time does not stand still on one with more than one thread, which migrations need.
+fn migrate(options: Options) {
+    let migrate = move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Database::open(&options).await.unwrap().migrate().await.unwrap() });
+    };
+    std::thread::spawn(migrate).join().unwrap();
+}
+
 async fn writer() -> (Writer, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let options = Options {
@@ -25,8 +34,8 @@ async fn writer() -> (Writer, TempDir) {
         stop_within: Duration::from_secs(20),
         fencing: Fencing::Unleased,
     };
+    migrate(options.clone());
     let database = Database::open(&options).await.unwrap();
-    database.migrate().await.unwrap();
     let clock = Clock::boottime();
     let trust = Trust::none(clock.clone());
     trust.extend(clock.now() + Duration::from_secs(3600));
