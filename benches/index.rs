@@ -3,18 +3,23 @@
 //!
 //! `cargo bench --bench index [-- EVENTS] [sqlite|postgres]`: EVENTS (20,000) frames, every one a record that is new,
 //! in batches of 500; without a name on both databases. PostgreSQL is a private one, as in the tests.
+//! `cargo bench --bench index -- catch-up [EVENTS] [sqlite|postgres]`: `index/catch_up.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails should say where")]
 
 #[path = "index/bare.rs"]
 mod bare;
+#[path = "index/catch_up.rs"]
+mod catch_up;
 #[path = "../tests/it/store/fixture.rs"]
 #[allow(dead_code, reason = "the tests' own")]
 mod fixture;
 mod stopwatch;
 mod support;
+mod truth;
 
 use std::collections::HashSet;
+use std::process::ExitCode;
 
 use atcr_workers::atproto::Change;
 use atcr_workers::ingest::decode::{Kind, Operation, decode};
@@ -24,7 +29,6 @@ use atcr_workers::ingest::wire::Wire;
 use atcr_workers::store::{Backend, Tx};
 use leased_actors::lease::Term;
 use localnet::events::{Mix, lines};
-use localnet::records;
 
 use fixture::Fixture;
 use stopwatch::{Cost, Stopwatch};
@@ -35,21 +39,29 @@ const BATCH_FRAMES: usize = 500;
 /// Fresh databases each; the median of the ratios is shown.
 const ROUNDS: usize = 3;
 
-const HOLD: &str = "did:web:hold01.test";
-
 #[tokio::main]
-async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let count = arguments.iter().find_map(|word| word.parse().ok()).unwrap_or(20_000);
+async fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let is_catch_up = arguments.iter().any(|word| word == "catch-up");
+    arguments.retain(|word| word != "catch-up");
+    let count = arguments.iter().find_map(|word| word.parse().ok());
     let wanted = |name: &str| arguments.iter().all(|word| word == name || word.parse::<usize>().is_ok());
-    let frames = frames(count);
-    println!("{} frames, {BATCH_FRAMES} to a batch, {ROUNDS} rounds", frames.len());
-    if wanted("sqlite") {
-        run("SQLite", Backend::Sqlite, &frames).await;
+    for (word, name, backend) in
+        [("sqlite", "SQLite", Backend::Sqlite), ("postgres", "PostgreSQL", Backend::Postgres)]
+    {
+        if !wanted(word) {
+            continue;
+        }
+        if is_catch_up {
+            if let Err(wrong) = catch_up::run(name, backend, count.unwrap_or(1_000_000)).await {
+                println!("{wrong}");
+                return ExitCode::FAILURE;
+            }
+        } else {
+            run(name, backend, &frames(count.unwrap_or(20_000))).await;
+        }
     }
-    if wanted("postgres") {
-        run("PostgreSQL", Backend::Postgres, &frames).await;
-    }
+    ExitCode::SUCCESS
 }
 
 /// The registry's part of the network's mix, each record once, and the hold that makes the counts count.
@@ -63,14 +75,8 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
         _ => false,
     };
     let mix = Mix { registry_share: 1.0, registry_authors: 1_000, ..Mix::default() };
-    let captain = records::captain(HOLD, mix.start_us);
-    let (time_us, rev) = (mix.start_us, localnet::ids::tid(mix.start_us, 5));
-    let captain = format!(
-        r#"{{"did":"{HOLD}","time_us":{time_us},"kind":"commit","commit":{{"rev":"{rev}","operation":"create","collection":"{}","rkey":"self","record":{captain}}}}}"#,
-        records::CAPTAIN
-    );
     let rest = lines(mix).filter(|frame| is_new(frame)).take(count.saturating_sub(1));
-    std::iter::once(captain.into_bytes()).chain(rest).collect()
+    std::iter::once(truth::captain(mix.start_us)).chain(rest).collect()
 }
 
 /// What one round measured, each over all frames.
@@ -83,6 +89,7 @@ struct Round {
 }
 
 async fn run(name: &str, backend: Backend, frames: &[Vec<u8>]) {
+    println!("{} frames, {BATCH_FRAMES} to a batch, {ROUNDS} rounds", frames.len());
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         rounds.push(round(backend, frames).await);
@@ -131,12 +138,11 @@ async fn round(backend: Backend, frames: &[Vec<u8>]) -> Round {
         let changes = changes(batch);
         round.projected += watch.stop();
         assert_eq!(changes.len(), batch.len(), "every frame is a change");
-        let cost = apply(&indexed, &term, changes, batch.len()).await;
-        round.applied += cost;
+        round.applied += apply(&indexed, &term, changes, Some(batch.len())).await;
         sizes.push(bare::sizes(&indexed).await);
     }
     for batch in frames.chunks(BATCH_FRAMES) {
-        round.repeated += apply(&indexed, &term, changes(batch), 0).await;
+        round.repeated += apply(&indexed, &term, changes(batch), Some(0)).await;
     }
     round.bare = bare::insert(&plain, bare::batches(&indexed, &sizes).await).await;
     assert_eq!(bare::sizes(&plain).await, bare::sizes(&indexed).await, "both databases hold the same rows");
@@ -154,7 +160,7 @@ fn changes(frames: &[Vec<u8>]) -> Vec<Change> {
 
 /// From the first statement to the end of the commit. What comes before is left out: on SQLite a writer waits for its
 /// turn, so that others get theirs, and that is no work.
-async fn apply(fixture: &Fixture, term: &Term, changes: Vec<Change>, expected: usize) -> Cost {
+async fn apply(fixture: &Fixture, term: &Term, changes: Vec<Change>, expected: Option<usize>) -> Cost {
     let write = async move |tx: &mut Tx| {
         let watch = Stopwatch::start();
         let applied = tx.apply(&changes).await?;
@@ -163,7 +169,9 @@ async fn apply(fixture: &Fixture, term: &Term, changes: Vec<Change>, expected: u
     };
     let (watch, applied) = fixture.database.fenced(term, write).await.unwrap();
     let cost = watch.stop();
-    assert_eq!(applied.changed.values().sum::<usize>(), expected);
+    if let Some(expected) = expected {
+        assert_eq!(applied.changed.values().sum::<usize>(), expected);
+    }
     cost
 }
 

@@ -19,6 +19,8 @@ mod memory;
 mod send;
 mod stopwatch;
 mod support;
+#[allow(dead_code, reason = "not every bench asks it everything")]
+mod truth;
 
 use std::sync::Arc;
 use std::time::Duration;

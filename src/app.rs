@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::health::HoldHealth;
 use crate::metrics;
 use crate::parent::Parent;
 use crate::service;
@@ -170,6 +171,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     let listener = listen(settings).await?;
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = workers::leased(settings, &database)?;
+    let health = workers::hold_health(settings, &database)?;
     let (clock, store) = leases(settings, &database).await?;
     let setup = Setup {
         process: ProcessId::new(),
@@ -189,20 +191,20 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
         workers = workers.iter().map(|worker| worker.name().to_string()).collect::<Vec<_>>().join(","),
         "atcr-workers begins"
     );
-    let missing = workers::missing(settings);
-    if !missing.is_empty() {
-        tracing::info!(workers = missing.join(","), "enabled in the settings, but not in this version yet");
-    }
     let supervision = supervisor::start(setup, store, workers).await.map_err(Refusal::failed)?;
     let (stop, mut beside) = (CancellationToken::new(), JoinSet::new());
     if let Some(listener) = listener {
-        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot() };
+        let holds = health.as_ref().map(HoldHealth::holds);
+        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot(), holds };
         let stop = stop.clone();
         beside.spawn(async move {
             if let Err(error) = status::serve(listener, shown, stop).await {
                 tracing::error!(%error, "the status page failed; the workers go on");
             }
         });
+    }
+    if let Some(health) = health {
+        beside.spawn(health.run(stop.clone()));
     }
     beside.spawn(metrics::fold(recorder, stop.clone()));
     beside.spawn(service::report(supervision.pulse(), supervision.snapshot(), stop.clone()));

@@ -2,14 +2,18 @@
 //! are asked through. Knows nothing of the database or of any worker.
 //!
 //! In reading order: the identifiers (`did`, `handle`, `tid`, `uri`), what a record says (`records`), what a repository
-//! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`), and who somebody is (`identity`).
+//! says about a record (`change`), whom we may ask (`guard`) and how (`xrpc`; by a connection that stays, `socket`), who
+//! somebody is (`identity`), what they have signed and how we sign (`key`, `cbor`).
 
+pub mod cbor;
 pub mod change;
 pub mod did;
 pub mod guard;
 pub mod handle;
 pub mod identity;
+pub mod key;
 pub mod records;
+pub(crate) mod socket;
 pub mod tid;
 pub mod times;
 pub mod uri;

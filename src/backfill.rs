@@ -3,12 +3,14 @@
 //! In reading order: who has records at all (`enumerate`), what one of them holds (`fetch`), how a listing in pages comes
 //! to its end (`pages`), and how hosts are asked without being pressed (`ask`, `pace`): that half knows nothing of the
 //! database. Then what is to be done (`run`): lists (`lists`) and repositories (`merge`), accounts that are gone
-//! (`accounts`), and what is told of it (`progress`, `meters`).
+//! (`accounts`), what is written of each (`finding`) and of which together (`writer`), and what is told of it (`progress`,
+//! `meters`).
 
 mod accounts;
 pub mod ask;
 pub mod enumerate;
 pub mod fetch;
+mod finding;
 mod lists;
 mod merge;
 pub mod meters;
@@ -16,6 +18,7 @@ pub mod pace;
 pub mod pages;
 mod progress;
 mod run;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +67,7 @@ struct Desk {
     relays: Relays,
     fetcher: Fetcher,
     term: Term,
-    missed_after: Duration,
+    writer: writer::Writer,
     missed: progress::Missed,
 }
 
@@ -89,7 +92,7 @@ impl Worker for Backfill {
             relays: self.relays.clone(),
             fetcher: self.fetcher.clone(),
             term: context.term.clone(),
-            missed_after: self.missed_after,
+            writer: writer::Writer::new(self.database.clone(), context.term.clone(), self.missed_after),
             missed: progress::Missed::default(),
         };
         run::Round::new(self, desk, context).run().await;

@@ -3,6 +3,7 @@
 
 pub mod meters;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use leased_actors::lease::{Effects, LeaseName};
 use leased_actors::worker::{Context, Worker, WorkerError};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::store::{Database, SWEEP_ROWS_MAX, SWEEPS, Sweep, WriteError};
+use crate::store::{Database, REGISTRY, SWEEP_ROWS_MAX, SWEEPS, Sweep, Sweepable, WriteError};
 
 /// Between two transactions on one table, for those who write beside it. At half, a backlog is felt by them; at double,
 /// one of a million rows takes minutes more.
@@ -52,8 +53,9 @@ impl Worker for Cleanup {
     }
 
     async fn run(&self, context: Context) -> Result<(), WorkerError> {
+        let mut passed_over = BTreeMap::new();
         while !context.stop.is_cancelled() {
-            if let Err(Stale) = self.sweep(&context).await {
+            if let Err(Stale) = self.sweep(&context, &mut passed_over).await {
                 context.stop.cancelled().await;
                 break;
             }
@@ -63,14 +65,18 @@ impl Worker for Cleanup {
     }
 }
 
+/// Tables that are not swept, and why.
+type PassedOver = BTreeMap<&'static str, String>;
+
 /// Another has the lease: nothing more is written under this term.
 struct Stale;
 
 impl Cleanup {
     /// Every table once. One that fails is told, and does not keep the others waiting.
-    async fn sweep(&self, context: &Context) -> Result<(), Stale> {
-        for sweep in SWEEPS {
-            match self.sweep_table(context, sweep).await {
+    async fn sweep(&self, context: &Context, passed_over: &mut PassedOver) -> Result<(), Stale> {
+        let said = passed_over.clone();
+        for sweep in SWEEPS.iter().chain(REGISTRY) {
+            match self.sweep_table(context, sweep, passed_over).await {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(table = sweep.table, rows, "expired rows deleted"),
                 Err(WriteError::Stale(term)) => {
@@ -83,6 +89,10 @@ impl Cleanup {
                 }
             }
         }
+        if said != *passed_over {
+            let tables: Vec<_> = passed_over.iter().map(|(table, why)| format!("{table} ({why})")).collect();
+            tracing::info!(tables = tables.join(", "), "tables of the registry that are not swept");
+        }
         if !context.stop.is_cancelled() {
             meters::swept_all();
         }
@@ -90,7 +100,15 @@ impl Cleanup {
     }
 
     /// What has expired in one table, until there is no more of it, or it is time to stop.
-    async fn sweep_table(&self, context: &Context, sweep: &'static Sweep) -> Result<u64, WriteError> {
+    async fn sweep_table(
+        &self,
+        context: &Context,
+        sweep: &'static Sweep,
+        passed_over: &mut PassedOver,
+    ) -> Result<u64, WriteError> {
+        if sweep.is_registrys() && !self.is_sweepable(context, sweep, passed_over).await? {
+            return Ok(0);
+        }
         let (mut total, history_for) = (0, self.history_for);
         for _ in 0..BATCHES_MAX {
             context.progress.made();
@@ -107,6 +125,26 @@ impl Cleanup {
             context.stop.run_until_cancelled(sleep(PAUSE)).await;
         }
         Ok(total)
+    }
+
+    async fn is_sweepable(
+        &self,
+        context: &Context,
+        sweep: &'static Sweep,
+        passed_over: &mut PassedOver,
+    ) -> Result<bool, WriteError> {
+        let look = self.database.fenced(&context.term, async move |tx| tx.sweepable(sweep).await);
+        let why = match context.stop.run_until_cancelled(look).await.transpose()? {
+            None => return Ok(false),
+            Some(Sweepable::Yes) => {
+                passed_over.remove(sweep.table);
+                return Ok(true);
+            }
+            Some(Sweepable::Absent) => "absent".to_owned(),
+            Some(Sweepable::Without(column)) => format!("no column {column} in microseconds"),
+        };
+        passed_over.insert(sweep.table, why);
+        Ok(false)
     }
 
     /// Waits until the next sweep is due, or it is time to stop.

@@ -4,6 +4,10 @@ pub mod backfill;
 pub mod leases;
 pub mod migrate;
 pub mod settings;
+pub mod status;
+pub mod webhooks;
+
+mod nobody;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -23,9 +27,11 @@ lease was left to expire · 78 settings are wrong, a restart cannot help · 130 
 Examples:
   atcr-workers                                    run with the defaults, on ./atcr.db
   ATCR__DATABASE__URL=postgres://… atcr-workers   run on PostgreSQL, on as many machines as you like
+  atcr-workers status                             everything at a glance
   atcr-workers leases                             who runs what
   atcr-workers leases drain web1                  before web1 is stopped for long
   atcr-workers backfill --all                     read every repository again
+  atcr-workers webhooks test 3                    send a test to a user's endpoint
   atcr-workers settings                           every setting, and where it came from";
 
 /// The background process of an AT Protocol container registry.
@@ -44,6 +50,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
+    Run,
+    /// Say how everything is: instances, leases, streams, backfill, outbox, and which holds answer.
+    Status {
+        /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     Run(Run),
     /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
     Leases {
@@ -57,6 +70,16 @@ pub enum Command {
     /// Have repositories read again by whoever runs the backfill; waits until they are.
     #[command(after_help = backfill::AFTER)]
     Backfill(backfill::Arguments),
+    /// List the users' webhooks; or add, remove, enable, disable or test one, or have a delivery made again.
+    #[command(after_help = webhooks::AFTER)]
+    Webhooks {
+        /// As a JSON array.
+        #[arg(long, global = true)]
+        json: bool,
+        /// What to do; list them if nothing is said.
+        #[command(subcommand)]
+        command: Option<webhooks::Command>,
+    },
     /// Bring the database to this version's schema. `run` does it too.
     Migrate {
         /// Change nothing; list what would be applied, and exit 1 if there is anything.

@@ -39,7 +39,9 @@ async fn act(cli: Cli, settings: Settings) -> Exit {
         Command::Leases { json, command } => cli::leases::run(&settings, json, command).await,
         Command::Migrate { check } => cli::migrate::run(&settings, check).await,
         Command::Completions { shell } => Ok(cli::completions(shell)),
+        Command::Webhooks { json, command } => cli::webhooks::run(&settings, json, command).await,
         Command::Settings { json } => cli::settings::run(&settings, json),
+        Command::Status { json } => cli::status::run(&settings, json).await,
     };
     outcome.unwrap_or_else(|refusal| cli::say(&refusal, refusal.exit()))
 }

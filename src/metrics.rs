@@ -23,8 +23,13 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = recorder.install_recorder()?;
     leased_actors::metrics::describe();
     crate::backfill::meters::describe_metrics();
+    crate::billing::meters::describe_metrics();
     crate::cleanup::meters::describe_metrics();
+    crate::health::meters::describe_metrics();
     crate::ingest::meters::describe_metrics();
+    crate::labels::meters::describe_metrics();
+    crate::outbox::meters::describe_metrics();
+    crate::webhooks::meters::describe_metrics();
     Ok(handle)
 }
 

@@ -1,4 +1,10 @@
-//! The HTTP side: `/metrics`, `/healthz`, `/readyz`. Reads what the instance publishes; changes nothing.
+//! The HTTP side: `/metrics`, `/healthz`, `/readyz`, `/holds`. Reads what the instance publishes; changes nothing.
+
+mod holds;
+pub mod neighbours;
+pub mod report;
+
+pub use holds::Told;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -15,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::health::Holds;
 use crate::settings::Listen;
 
 /// The ports that `auto` tries, in order: several instances on one machine each find one.
@@ -27,6 +34,8 @@ pub struct Shown {
     pub metrics: PrometheusHandle,
     /// This instance; replaced once it runs.
     pub instance: watch::Receiver<Snapshot>,
+    /// Which holds answer. `None`: nobody asks them.
+    pub holds: Option<Holds>,
 }
 
 /// Opens the address of the settings. None: off.
@@ -59,6 +68,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/holds", get(holds::holds))
         .with_state(shown);
     axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -66,6 +76,9 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
 /// Prometheus' text format.
 async fn metrics(State(shown): State<Shown>) -> impl IntoResponse {
     shown.instance.borrow().observe();
+    if let Some(holds) = &shown.holds {
+        holds.observe();
+    }
     plain("text/plain; version=0.0.4; charset=utf-8", shown.metrics.render())
 }
 

@@ -9,19 +9,26 @@
 mod apply;
 pub mod backfill;
 mod beacon;
+pub mod billing;
 mod error;
 pub mod fenced;
+mod holds;
+pub mod labels;
 mod last_failure;
 pub mod leases;
 mod merge;
 mod migrate;
 mod operators;
+pub mod outbox;
+mod outlook;
 mod postgres;
 mod queries;
 mod session;
 mod sqlite;
 mod statement;
+pub mod status;
 pub mod tx;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +40,13 @@ use crate::atproto::Did;
 
 pub use error::{MigrateError, OpenError, ReadError, WriteError};
 pub use fenced::Fencing;
+pub use holds::KnownHolds;
 pub use leases::SqlLeases;
 pub use merge::MERGE_ROWS_MAX;
 pub use operators::{InstanceView, LeaseEvent};
-pub use queries::sweeps::{SWEEP_ROWS_MAX, SWEEPS, Sweep};
+pub use queries::sweeps::{REGISTRY, SWEEP_ROWS_MAX, SWEEPS, Sweep, Sweepable};
 pub use session::Work;
-pub use tx::{Applied, HandleFound, IdentityFound, Tx};
+pub use tx::{Applied, HandleFound, IdentityFound, Outcome, Tx};
 
 use beacon::sqlite::Place;
 use last_failure::LastFailure;

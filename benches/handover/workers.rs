@@ -72,7 +72,7 @@ impl Workers {
     }
 }
 
-fn environment(url: &str) -> [(&str, &str); 9] {
+fn environment(url: &str) -> [(&str, &str); 10] {
     [
         ("ATCR__DATABASE__URL", url),
         ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
@@ -83,6 +83,7 @@ fn environment(url: &str) -> [(&str, &str); 9] {
         // One lease, so that the line that is waited for is about it.
         ("ATCR__BACKFILL__ENABLED", "false"),
         ("ATCR__CLEANUP__ENABLED", "false"),
+        ("ATCR__WEBHOOKS__ENABLED", "false"),
         ("ATCR__TELEMETRY__FORMAT", "json"),
         ("ATCR__TELEMETRY__LEVEL", "info"),
     ]

@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 use crate::stopwatch::{Cost, Stopwatch};
 
 /// Every table that the frames write to, owners first.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "users",
     "records",
     "manifests",
@@ -19,6 +19,7 @@ const TABLES: [&str; 11] = [
     "stars",
     "repo_pages",
     "captains",
+    "scans",
     "hold_repository_stats",
     "repository_stats",
 ];
@@ -50,12 +51,45 @@ pub(crate) async fn batches(fixture: &Fixture, sizes: &[Sizes]) -> Vec<Vec<Strin
         assert_eq!(from, rows.len(), "{table}: no row was ever taken away");
     }
     for (n, batch) in batches.iter_mut().enumerate() {
-        batch.push(format!(
-            "INSERT INTO stream_cursor (wire, host, time_us, saved_at) VALUES ('v1', 'bench.test:443', {n}, 0)
-             ON CONFLICT (wire, host) DO UPDATE SET time_us = excluded.time_us"
-        ));
+        batch.push(cursor(n));
     }
     batches
+}
+
+/// The rows that are there at the end, table by table, in so many batches of one size.
+pub(crate) async fn even_batches(fixture: &Fixture, count: usize) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for table in TABLES {
+        all.extend(rows(fixture, table).await.into_iter().map(|row| (table, row)));
+    }
+    let batch = |(n, rows): (usize, &[(&str, String)])| {
+        let of_table = |rows: &[(&str, String)]| {
+            let list: Vec<_> = rows.iter().map(|(_, row)| row.as_str()).collect();
+            format!("INSERT INTO {} VALUES {}", rows[0].0, list.join(","))
+        };
+        rows.chunk_by(|a, b| a.0 == b.0).map(of_table).chain([cursor(n)]).collect()
+    };
+    all.chunks(all.len().div_ceil(count)).enumerate().map(batch).collect()
+}
+
+fn cursor(n: usize) -> String {
+    format!(
+        "INSERT INTO stream_cursor (wire, host, time_us, saved_at) VALUES ('v1', 'bench.test:443', {n}, 0)
+         ON CONFLICT (wire, host) DO UPDATE SET time_us = excluded.time_us"
+    )
+}
+
+/// The first table whose rows are not the same in both databases.
+pub(crate) async fn difference(one: &Fixture, other: &Fixture) -> Option<&'static str> {
+    for table in TABLES {
+        let (mut one, mut other) = (rows(one, table).await, rows(other, table).await);
+        one.sort();
+        other.sort();
+        if one != other {
+            return Some(table);
+        }
+    }
+    None
 }
 
 /// The rows of a table in the order in which they came, each as a list of literals.

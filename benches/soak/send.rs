@@ -1,17 +1,18 @@
 //! The other process: serves the events, at the pace of whoever takes them, and tells what must be in the tables then.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
 use localnet::events::{Mix, lines};
 use localnet::jetstream::JetstreamOptions;
-use localnet::{Jetstream, ids, records};
+use localnet::{Jetstream, ids};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+
+use crate::truth::{Truth, captain};
 
 /// The registry's part: between the 1 in 100 of a busy network and the 1 in 20 of a busy registry.
 const REGISTRY_SHARE: f64 = 0.03;
@@ -24,8 +25,6 @@ const RETAIN: usize = 20_000;
 
 /// Lines published between two looks at the backlog.
 const BURST: usize = 500;
-
-const HOLD: &str = "did:web:hold01.test";
 
 /// What was sent, in rows.
 #[derive(Debug, Deserialize, Serialize)]
@@ -84,74 +83,4 @@ pub(crate) async fn send(count: u64) {
     // Returning would close the connection before everything on it was read.
     let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
     ended.await.unwrap().unwrap();
-}
-
-/// The hold's own record, without which its counts do not count.
-fn captain(time_us: i64) -> Vec<u8> {
-    let (record, collection) = (records::captain(HOLD, time_us), records::CAPTAIN);
-    let rev = ids::tid(time_us, 5);
-    format!(
-        r#"{{"did":"{HOLD}","time_us":{time_us},"kind":"commit","commit":{{"rev":"{rev}","operation":"create","collection":"{collection}","rkey":"self","record":{record}}}}}"#
-    )
-    .into_bytes()
-}
-
-/// DID, collection, rkey.
-type Key = (String, String, String);
-
-/// The registry's records as the lines leave them, kept without any code of the product.
-#[derive(Default)]
-struct Truth {
-    /// None: deleted.
-    records: HashMap<Key, Option<Value>>,
-}
-
-impl Truth {
-    fn note(&mut self, line: &[u8]) {
-        if !line.windows(9).any(|part| part == b"\"io.atcr.") {
-            return;
-        }
-        let mut event: Value = serde_json::from_slice(line).unwrap();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let commit = &event["commit"];
-        let key = (text(&event["did"]), text(&commit["collection"]), text(&commit["rkey"]));
-        let record = event["commit"].get_mut("record").map(Value::take);
-        self.records.insert(key, record);
-    }
-
-    fn rows(&self) -> BTreeMap<String, usize> {
-        let of = |collection: &'static str| {
-            self.records.iter().filter_map(move |((did, its, _), record)| {
-                if its == collection { record.as_ref().map(|record| (did, record)) } else { None }
-            })
-        };
-        let parts = |name: &str| -> usize {
-            let count = |record: &Value| match &record[name] {
-                Value::Array(list) => list.len(),
-                Value::Object(map) => map.len(),
-                _ => 0,
-            };
-            of(records::MANIFEST).map(|(_, record)| count(record)).sum()
-        };
-        let repository =
-            |did: &str, record: &Value| (did.to_owned(), record["repository"].as_str().map(str::to_owned));
-        let hosted: HashSet<_> = of(records::MANIFEST).map(|(did, record)| repository(did, record)).collect();
-        let counted = of(records::STATS)
-            .filter(|(_, record)| hosted.contains(&repository(record["ownerDid"].as_str().unwrap(), record)));
-        let users: HashSet<_> = self.records.keys().map(|(did, ..)| did).collect();
-        let rows = [
-            ("users", users.len()),
-            ("records", self.records.len()),
-            ("manifests", of(records::MANIFEST).count()),
-            ("layers", parts("layers")),
-            ("manifest_annotations", parts("annotations")),
-            ("tags", of(records::TAG).count()),
-            ("stars", of(records::STAR).count()),
-            ("repo_pages", of(records::PAGE).count()),
-            ("captains", of(records::CAPTAIN).count()),
-            ("hold_repository_stats", of(records::STATS).count()),
-            ("repository_stats", counted.count()),
-        ];
-        rows.into_iter().map(|(table, count)| (table.to_owned(), count)).collect()
-    }
 }

@@ -9,6 +9,7 @@
 mod address;
 mod allowance;
 mod connect;
+mod dial;
 mod error;
 mod turns;
 
@@ -19,8 +20,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, Method};
+use rustls::ClientConfig;
 use tokio::time::timeout;
 use url::{Host, Url};
 
@@ -98,6 +100,7 @@ impl Answer {
 #[derive(Clone)]
 pub struct Guarded {
     http: Client,
+    tls: Arc<ClientConfig>,
     turns: Arc<Turns>,
     reach: Reach,
     test_hosts: Option<SocketAddr>,
@@ -122,7 +125,7 @@ impl Guarded {
         let test_hosts = settings.test_hosts.filter(|_| settings.allow_loopback);
         let (tls, has_roots) = connect::tls().map_err(GuardError::Setup)?;
         let http = Client::builder()
-            .tls_backend_preconfigured(tls)
+            .tls_backend_preconfigured(tls.clone())
             .dns_resolver(Arc::new(Names { reach, test_hosts }))
             .redirect(reqwest::redirect::Policy::none())
             // A proxy would connect in our place, to addresses that nobody judged.
@@ -136,12 +139,28 @@ impl Guarded {
             .build()
             .map_err(|error| GuardError::Setup(error::causes(&error)))?;
         let turns = Arc::new(Turns::new(settings.per_host));
-        Ok(Self { http, turns, reach, test_hosts, has_roots, timeout: settings.timeout })
+        Ok(Self { http, tls: Arc::new(tls), turns, reach, test_hosts, has_roots, timeout: settings.timeout })
     }
 
     /// Asks by GET. An answer longer than `body_len_max` is an error. Cancel-safe.
     pub async fn get(&self, url: &str, body_len_max: usize) -> Result<Answer, GuardError> {
-        let (method, headers) = (Method::GET, HeaderMap::new());
+        self.get_with(url, HeaderMap::new(), body_len_max).await
+    }
+
+    /// The same of a host that has nothing else for us: no connection is kept. Each account's handle is such a host, and a
+    /// backfill asks hundreds of them in the time that an idle connection lives.
+    pub async fn get_once(&self, url: &str, body_len_max: usize) -> Result<Answer, GuardError> {
+        let close = (header::CONNECTION, HeaderValue::from_static("close"));
+        self.get_with(url, HeaderMap::from_iter([close]), body_len_max).await
+    }
+
+    async fn get_with(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body_len_max: usize,
+    ) -> Result<Answer, GuardError> {
+        let method = Method::GET;
         let ask = Ask { method, url, headers, body: Vec::new(), body_len_max, timeout: None };
         let answer = self.send(ask).await?;
         if answer.is_cut {

@@ -7,9 +7,11 @@ mod cache;
 mod directory;
 mod document;
 mod handle;
+mod labeler;
 mod txt;
 
 pub use cache::{IdentityCache, Known, LookUp};
+pub use labeler::Labeler;
 pub use txt::{Dns, TxtLookup};
 
 use std::sync::Arc;
@@ -120,6 +122,12 @@ impl Resolver {
             None => HandleCheck::Invalid,
         };
         Ok(Identity { did: did.clone(), handle, pds: document.pds })
+    }
+
+    /// Finds out where `did` answers as a hold: scheme, host and port. `None` if its document names no such place.
+    /// Cancel-safe.
+    pub async fn hold(&self, did: &Did) -> Result<Option<String>, IdentityError> {
+        Ok(self.document(did).await?.hold)
     }
 
     /// Whether the protocol lets us ask a host of this name. `.test` is for tests.

@@ -1,9 +1,11 @@
-//! XRPC queries: one GET, and an answer that is JSON or an error with a name. Owns how an answer is judged; which methods
+//! XRPC: one request, and an answer that is JSON or an error with a name; queries here, procedures beside. Owns how an answer is judged; which methods
 //! there are, and how often a host may be asked, is the caller's business. <https://atproto.com/specs/xrpc>
 
 mod error;
+mod procedure;
 
 pub use error::{Refusal, XrpcError};
+pub use procedure::{Procedure, call};
 
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ pub struct Reply {
 
 /// Asks once. Cancel-safe: the connection is dropped with the future.
 pub async fn query(client: &Guarded, query: &Query<'_>) -> Reply {
-    let Some((url, host)) = address(query) else {
+    let Some((url, host)) = address_of(query.base, query.method, query.parameters) else {
         let error = GuardError::BadAddress("it is no url");
         return Reply { outcome: Err(error.into()), allowance: None };
     };
@@ -70,11 +72,16 @@ pub fn read<'a, T: Deserialize<'a>>(base: &str, body: &'a [u8]) -> Result<T, Xrp
     })
 }
 
-fn address(query: &Query<'_>) -> Option<(String, String)> {
-    let mut url = Url::parse(query.base).ok()?;
-    url.set_path(&format!("/xrpc/{}", query.method));
-    url.query_pairs_mut().clear().extend_pairs(query.parameters);
-    Some((url.to_string(), host_of(query.base)?))
+fn address_of(base: &str, method: &str, parameters: &[(&str, &str)]) -> Option<(String, String)> {
+    let mut url = Url::parse(base).ok()?;
+    url.set_path(&format!("/xrpc/{method}"));
+    match parameters {
+        [] => url.set_query(None),
+        parameters => {
+            url.query_pairs_mut().clear().extend_pairs(parameters);
+        }
+    }
+    Some((url.to_string(), host_of(base)?))
 }
 
 /// The one place where an answer is sorted into done, later and never.

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::fetch::RepoStatus;
-use super::merge::{Done, Reading};
+use super::finding::Done;
+use super::merge::Reading;
 use super::{Desk, meters};
 use crate::atproto::{Did, Micros};
 use crate::store::WriteError;
@@ -101,8 +102,9 @@ pub(super) async fn panicked(desk: &Desk, did: &Did) -> Result<(), WriteError> {
         gone_for: None,
         is_known: false,
         identity_due: None,
+        pds: None,
     };
     let reading = Reading { desk: desk.clone(), run: 0, repo, wish: None, began: Micros::now() };
     let done = reading.failed(&"its reading failed unexpectedly; the log has more", None);
-    reading.write(done).await
+    reading.write_alone(done).await
 }

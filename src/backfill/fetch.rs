@@ -35,13 +35,22 @@ pub struct Fetcher {
     asker: Asker,
 }
 
+/// What the index knows of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// At which it last saw it complete.
+    pub rev: Rev,
+    /// Where it was then, if nothing speaks against its being there still.
+    pub pds: Option<String>,
+}
+
 /// What a repository says.
 #[derive(Debug)]
 pub enum Fetched {
     /// Its revision is the one that the caller knows.
     Unchanged {
-        /// Resolved just now.
-        identity: Identity,
+        /// Resolved just now; none if it was asked where the caller knew it to be.
+        identity: Option<Identity>,
         /// The known one.
         rev: Rev,
     },
@@ -76,6 +85,8 @@ pub struct Listing {
     pub shortfall: Option<FetchError>,
     /// Requests that the PDS had to answer.
     pub requests: u32,
+    /// Bytes that were read, as JSON.
+    pub len: usize,
 }
 
 /// What an account's own, freshly resolved PDS says of it.
@@ -125,9 +136,20 @@ impl Fetcher {
         Self { resolver, asker: Asker::new(guarded, pace) }
     }
 
-    /// Reads the repository of `did`. With `known_rev`, the revision at which the index last saw it complete, an unchanged
-    /// one costs its PDS one request. Cancel-safe: nothing but requests is under way.
-    pub async fn fetch(&self, did: &Did, known_rev: Option<&Rev>) -> Result<Fetched, FetchError> {
+    /// Reads the repository of `did`. An unchanged one costs its PDS one request, and nobody another if it is where the
+    /// caller knows it to be: any answer there but the known revision has the account resolved afresh. Cancel-safe: nothing
+    /// but requests is under way.
+    pub async fn fetch(&self, did: &Did, known: Option<&Known>) -> Result<Fetched, FetchError> {
+        let mut asked = None;
+        if let Some(Known { rev, pds: Some(pds) }) = known {
+            let mut visit = Visit { asker: &self.asker, did, pds, requests: 0 };
+            match visit.latest().await {
+                Ok(Latest::Rev(found)) if found == *rev => {
+                    return Ok(Fetched::Unchanged { identity: None, rev: found });
+                }
+                latest => asked = Some((visit, latest)),
+            }
+        }
         let identity = match self.identity(did).await {
             Ok(identity) => identity,
             Err(FetchError::Identity { error: IdentityError::NotFound(_), .. }) => {
@@ -139,9 +161,18 @@ impl Fetcher {
             Err(error) => return Err(error),
         };
         let pds = identity.pds.clone().ok_or_else(|| FetchError::NoPds(did.clone()))?;
-        let mut visit = Visit { asker: &self.asker, did, pds: &pds, requests: 0 };
-        match visit.latest().await? {
-            Latest::Rev(rev) if known_rev == Some(&rev) => Ok(Fetched::Unchanged { identity, rev }),
+        let (visit, latest) = match asked {
+            Some(asked) if asked.0.pds == pds => asked,
+            _ => {
+                let mut visit = Visit { asker: &self.asker, did, pds: &pds, requests: 0 };
+                let latest = visit.latest().await;
+                (visit, latest)
+            }
+        };
+        match latest? {
+            Latest::Rev(rev) if known.is_some_and(|known| known.rev == rev) => {
+                Ok(Fetched::Unchanged { identity: Some(identity), rev })
+            }
             Latest::Rev(rev) => list::list(visit, identity, rev).await,
             Latest::Inactive(status) => Ok(Fetched::Inactive { identity, status: status.to_owned() }),
             Latest::Missing(why) => Ok(Fetched::Missing { why }),

@@ -1,47 +1,21 @@
-//! One repository: what it says, into the database. Owns what each answer means for the index, and how much of a listing
-//! is written at once.
+//! One repository: what it says, and what each answer means for the index. Owns how much of a listing is written at once.
 
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::fetch::{FetchError, Fetched, Listing};
+use super::fetch::{FetchError, Fetched, Known, Listing};
+use super::finding::{Done, Finding, Listed};
 use super::{Desk, FAILURES_MAX, accounts, meters, plain, wait_after};
 use crate::atproto::identity::Identity;
-use crate::atproto::{Collection, Did, Micros, Rev};
-use crate::store::backfill::{DueRepo, Gone, ListedPart, RepoOutcome, RepoState, RunTotals};
-use crate::store::{BackfillRequest, IdentityDue, IdentityFound, MERGE_ROWS_MAX, WriteError};
+use crate::atproto::{Did, Micros};
+use crate::store::backfill::{DueRepo, Gone, ListedPart, RepoState};
+use crate::store::{BackfillRequest, MERGE_ROWS_MAX, WriteError};
 
 /// Attempts that a host's pause may cost a repository within a run. With it, a host that lets three thousand requests
 /// through in five minutes is read up to nine thousand repositories deep before the run ends without the rest.
 const PAUSES_IN_RUN: u32 = 3;
-
-/// What came of a repository, as far as it is not in its outcome.
-pub(super) struct Done {
-    pub(super) outcome: RepoOutcome,
-    /// Whether it is served, and the word for why not.
-    pub(super) standing: Option<(bool, Option<String>)>,
-    pub(super) identity: Option<Identity>,
-    pub(super) identity_due: Option<IdentityDue>,
-    pub(super) totals: RunTotals,
-}
-
-impl Done {
-    /// It is in this state, and nothing else is known.
-    pub(super) fn new(state: RepoState) -> Self {
-        let outcome = RepoOutcome {
-            state,
-            rev: None,
-            is_listed: false,
-            failures: 0,
-            error: None,
-            next_in: None,
-            gone: Gone::AsBefore,
-        };
-        let totals = RunTotals::default();
-        Self { outcome, standing: None, identity: None, identity_due: None, totals }
-    }
-}
 
 /// One reading of one repository.
 pub(super) struct Reading {
@@ -54,37 +28,44 @@ pub(super) struct Reading {
     pub(super) began: Micros,
 }
 
-/// Reads a repository, and leaves in the database what came of it.
+/// Reads a repository, and leaves in the database what came of it. `place` is given back once it is read.
 pub(super) async fn repository(
     desk: Desk,
     run: i64,
     repo: DueRepo,
     wish: Option<BackfillRequest>,
+    place: OwnedSemaphorePermit,
 ) -> Result<(), WriteError> {
     let reading = Reading { desk, run, repo, wish, began: Micros::now() };
-    let done = match reading.read().await {
+    match reading.read_and_write(place).await {
         // What the database refuses of one repository must not be tried for ever. If it refuses everything, this too.
         Err(WriteError::Database(error)) => {
             meters::failed("database");
             tracing::warn!(did = %reading.repo.did, error, "repository not written; it is tried again");
-            reading.failed(&error, Some(Duration::ZERO))
+            reading.write_alone(reading.failed(&error, Some(Duration::ZERO))).await
         }
-        Err(error) => return Err(error),
-        Ok(None) => return Ok(()),
-        Ok(Some(done)) => done,
-    };
-    reading.write(done).await
+        outcome => outcome,
+    }
 }
 
 impl Reading {
+    async fn read_and_write(&self, place: OwnedSemaphorePermit) -> Result<(), WriteError> {
+        let Some(finding) = self.read().await? else { return Ok(()) };
+        let requests = finding.done.as_ref().map_or(0, |done| done.totals.requests);
+        let tally = self.desk.writer.write(finding, place).await?;
+        meters::asked(requests);
+        tally.tell(&self.repo.did, &self.desk.missed);
+        Ok(())
+    }
+
     /// `None`: everything is written already.
-    async fn read(&self) -> Result<Option<Done>, WriteError> {
+    async fn read(&self) -> Result<Option<Finding>, WriteError> {
         let repo = &self.repo;
-        let known = repo.rev.as_ref().filter(|_| !repo.forced && !repo.is_listing_due);
-        let fetched = self.desk.fetcher.fetch(&repo.did, known).await;
-        Ok(Some(match fetched {
-            Ok(Fetched::Unchanged { identity, .. }) => self.served(Done::new(RepoState::Read), identity),
-            Ok(Fetched::Listed(listing)) => self.merge(listing).await?,
+        let known = repo.rev.filter(|_| !repo.forced && !repo.is_listing_due);
+        let known = known.map(|rev| Known { rev, pds: repo.pds.clone() });
+        let done = match self.desk.fetcher.fetch(&repo.did, known.as_ref()).await {
+            Ok(Fetched::Unchanged { identity, .. }) => self.unchanged(identity),
+            Ok(Fetched::Listed(listing)) => return self.merge(listing).await.map(Some),
             Ok(Fetched::Inactive { identity, status }) => {
                 let mut done = self.served(Done::new(RepoState::Read), identity);
                 done.standing = Some((false, Some(status)));
@@ -92,9 +73,25 @@ impl Reading {
                 done.outcome.rev = Some(None);
                 done
             }
-            Ok(Fetched::Missing { why }) => return accounts::missing(self, why).await,
+            Ok(Fetched::Missing { why }) => match accounts::missing(self, why).await? {
+                Some(done) => done,
+                None => return Ok(None),
+            },
             Err(error) => self.not_read(&error),
-        }))
+        };
+        Ok(Some(self.finding(None, Some(done))))
+    }
+
+    /// Where the index knew it to be, it is shown and there already: nothing changes by that.
+    fn unchanged(&self, identity: Option<Identity>) -> Done {
+        let mut done = Done::new(RepoState::Read);
+        match identity {
+            Some(identity) => self.served(done, identity),
+            None => {
+                done.totals.requests = 1;
+                done
+            }
+        }
     }
 
     /// Its PDS has answered as one does for an account that is there.
@@ -106,85 +103,50 @@ impl Reading {
         done
     }
 
-    async fn merge(&self, listing: Listing) -> Result<Done, WriteError> {
-        let Listing { identity, rev, mut records, complete, shortfall, requests } = listing;
+    /// All but the last part of a large listing is written at once; the last one is to be written with what came of it.
+    async fn merge(&self, listing: Listing) -> Result<Finding, WriteError> {
+        let Listing { identity, rev, mut records, complete, shortfall, requests, len } = listing;
         let mut done = match &shortfall {
             None => Done::new(RepoState::Read),
             Some(error) => self.not_read(error),
         };
         done.totals.records = records.len() as u64;
-        let is_missed = self.is_missed(rev).await?;
-        while !records.is_empty() {
-            let rest = records.split_off(records.len().min(MERGE_ROWS_MAX));
-            let part = ListedPart {
-                did: self.repo.did.clone(),
-                rev,
-                records: std::mem::replace(&mut records, rest),
-                forced: self.repo.forced,
-            };
-            let work = async move |tx: &mut crate::store::Tx| tx.merge(&part).await;
-            let merged = self.desk.database.fenced(&self.desk.term, work).await?;
-            for (collection, count) in &merged.changed {
-                self.count(&mut done, *collection, *count, is_missed);
-            }
-            meters::over_limit(merged.over_limit);
-            done.identity_due = done.identity_due.or(merged.identity_due);
+        let part = |records, complete| Listed {
+            part: ListedPart { did: self.repo.did.clone(), rev, records, forced: self.repo.forced },
+            complete,
+            was_whole: self.repo.rev.is_some(),
+            len,
+        };
+        let mut identity_due = None;
+        while records.len() > MERGE_ROWS_MAX {
+            let rest = records.split_off(MERGE_ROWS_MAX);
+            let first = part(std::mem::replace(&mut records, rest), Vec::new());
+            let tally = self.desk.writer.write_alone(self.finding(Some(first), None)).await?;
+            tally.tell(&self.repo.did, &self.desk.missed);
+            tally.count_into(&mut done.totals);
+            identity_due = identity_due.or(tally.identity_due);
         }
-        self.delete_unlisted(&mut done, complete, rev, is_missed).await?;
         if shortfall.is_none() {
             done.outcome.rev = Some(Some(rev));
             done.outcome.is_listed = true;
         }
         // One of them is counted as the answer of somebody who is there.
         done.totals.requests = requests.saturating_sub(1).into();
-        Ok(self.served(done, identity))
+        let mut finding = self.finding(Some(part(records, complete)), Some(self.served(done, identity)));
+        finding.identity_due = identity_due.or(finding.identity_due);
+        Ok(finding)
     }
 
-    async fn delete_unlisted(
-        &self,
-        done: &mut Done,
-        complete: Vec<Collection>,
-        rev: Rev,
-        is_missed: bool,
-    ) -> Result<(), WriteError> {
-        if complete.is_empty() {
-            return Ok(());
+    fn finding(&self, listed: Option<Listed>, done: Option<Done>) -> Finding {
+        Finding {
+            did: self.repo.did.clone(),
+            run: self.run,
+            wish: self.wish.clone(),
+            began: self.began,
+            identity_due: self.repo.identity_due.clone(),
+            listed,
+            done,
         }
-        loop {
-            let (did, complete) = (self.repo.did.clone(), complete.clone());
-            let work = async move |tx: &mut crate::store::Tx| tx.delete_unlisted(&did, &complete, rev).await;
-            let deleted = self.desk.database.fenced(&self.desk.term, work).await?;
-            for (collection, count) in &deleted {
-                self.count(done, *collection, *count, is_missed);
-            }
-            if deleted.values().sum::<usize>() < MERGE_ROWS_MAX {
-                return Ok(());
-            }
-        }
-    }
-
-    fn count(&self, done: &mut Done, collection: Collection, count: usize, is_missed: bool) {
-        done.totals.changed += count as u64;
-        meters::changed(collection, count);
-        if is_missed && count > 0 {
-            done.totals.missed += count as u64;
-            meters::missed(collection, count);
-            self.desk.missed.note(&self.repo.did, collection, count);
-        }
-    }
-
-    /// Whether the stream has passed the time of this revision by so much that it should have brought what is found to be
-    /// different. Only of a repository that was whole before: what is older than the index, no stream has brought. Read
-    /// after the listing and before the merge: what the stream has brought by this position is in the database.
-    async fn is_missed(&self, rev: Rev) -> Result<bool, WriteError> {
-        if self.repo.rev.is_none() {
-            return Ok(false);
-        }
-        let cursors = self.desk.database.stream_cursors().await;
-        let cursors = cursors.map_err(|error| WriteError::Database(error.to_string()))?;
-        let margin = i64::try_from(self.desk.missed_after.as_micros()).unwrap_or(i64::MAX);
-        let passed = cursors.into_iter().map(|cursor| cursor.time_us).max();
-        Ok(passed.is_some_and(|passed| passed.saturating_sub(margin) > rev.time().0))
     }
 
     /// It could not be read, or not whole.
@@ -215,26 +177,10 @@ impl Reading {
         done
     }
 
-    /// What came of it, in one transaction with the end of the wish.
-    pub(super) async fn write(&self, done: Done) -> Result<(), WriteError> {
-        let (run, did, at, wish) = (self.run, self.repo.did.clone(), self.began, self.wish.clone());
-        let due = done.identity_due.clone().or_else(|| self.repo.identity_due.clone());
-        let found = done.identity.clone().map(IdentityFound::from);
+    /// What came of it, without a record, and in a transaction of its own.
+    pub(super) async fn write_alone(&self, done: Done) -> Result<(), WriteError> {
         meters::asked(done.totals.requests);
-        let work = async move |tx: &mut crate::store::Tx| {
-            if let Some((active, status)) = &done.standing {
-                tx.set_standing(&did, *active, status.as_deref(), at).await?;
-            }
-            if let Some(found) = &found {
-                tx.found_identity(&did, due.as_ref(), found).await?;
-            }
-            tx.repo_read(&did, &done.outcome).await?;
-            if let Some(wish) = &wish {
-                tx.backfill_done(wish).await?;
-            }
-            tx.add_to_run(run, &done.totals).await
-        };
-        self.desk.database.fenced(&self.desk.term, work).await
+        self.desk.writer.write_alone(self.finding(None, Some(done))).await.map(drop)
     }
 
     /// Whose it is.

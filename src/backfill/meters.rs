@@ -15,6 +15,7 @@ const MISSED: &str = "atcr_backfill_records_missed_by_stream_total";
 const OVER_LIMIT: &str = "atcr_backfill_records_over_limit_total";
 const REQUESTS: &str = "atcr_backfill_pds_requests_total";
 const FAILURES: &str = "atcr_backfill_failures_total";
+const TRANSACTIONS: &str = "atcr_backfill_transactions_total";
 const DELETED: &str = "atcr_backfill_accounts_deleted_total";
 
 /// Tells the recorder what each metric means. Once, at start.
@@ -29,6 +30,7 @@ pub fn describe_metrics() {
     describe_counter!(OVER_LIMIT, "Records that were dropped because their author has too many");
     describe_counter!(REQUESTS, "Requests to PDSes");
     describe_counter!(FAILURES, "Repositories and lists that could not be read or written, by kind");
+    describe_counter!(TRANSACTIONS, "Transactions that wrote what repositories say; several share one");
     describe_counter!(DELETED, "Accounts that were deleted because their PDS said so twice");
 }
 
@@ -72,6 +74,10 @@ pub(super) fn asked(requests: u64) {
 
 pub(super) fn failed(kind: &'static str) {
     counter!(FAILURES, "kind" => kind).increment(1);
+}
+
+pub(super) fn transaction() {
+    counter!(TRANSACTIONS).increment(1);
 }
 
 pub(super) fn account_deleted() {

@@ -5,9 +5,11 @@
 //! So a successor goes on where its predecessor was, and nothing of a run is lost but the requests under way.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leased_actors::worker::Context;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -36,6 +38,9 @@ pub(super) struct Round<'a> {
     desk: Desk,
     context: Context,
     tasks: JoinSet<Result<(), WriteError>>,
+    /// One for each repository that is being read. What waits to be written has given its place back: how much of that
+    /// there may be is the writer's business.
+    places: Arc<Semaphore>,
     /// Whose repository a task reads; `None`: it reads a list.
     under_way: HashMap<Id, Option<Did>>,
     queue: VecDeque<DueRepo>,
@@ -45,6 +50,9 @@ pub(super) struct Round<'a> {
     looked_at: Option<Instant>,
     is_begun: bool,
 }
+
+/// What came of a task.
+type Ended = Result<(Id, Result<(), WriteError>), JoinError>;
 
 /// The run that goes on.
 struct Current {
@@ -84,6 +92,7 @@ impl<'a> Round<'a> {
             desk,
             context,
             tasks: JoinSet::new(),
+            places: Arc::new(Semaphore::new(worker.concurrency)),
             under_way: HashMap::new(),
             queue: VecDeque::new(),
             wishes: HashMap::new(),
@@ -129,10 +138,18 @@ impl<'a> Round<'a> {
             self.tell(false).await?;
             self.end_if_done().await?;
         }
-        self.start_repositories();
+        while !self.queue.is_empty()
+            && let Ok(place) = Arc::clone(&self.places).try_acquire_owned()
+        {
+            self.start_repository(place);
+        }
         let look_again = self.looked_at.map_or_else(Instant::now, |at| at + LOOK_EVERY);
         tokio::select! {
-            Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.ended(ended).await,
+            Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.all_ended(ended).await,
+            Ok(place) = Arc::clone(&self.places).acquire_owned(), if !self.queue.is_empty() => {
+                self.start_repository(place);
+                Ok(())
+            }
             () = sleep_until(look_again) => Ok(()),
         }
     }
@@ -250,19 +267,32 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn start_repositories(&mut self) {
-        let reading = self.under_way.values().filter(|did| did.is_some()).count();
-        for _ in reading..self.worker.concurrency {
-            let Some(repo) = self.queue.pop_front() else { return };
-            let (did, wish) = (repo.did.clone(), self.wishes.get(&repo.did).cloned());
-            let run = self.run.as_ref().map_or(0, |current| current.run.id);
-            let task = self.tasks.spawn(merge::repository(self.desk.clone(), run, repo, wish));
-            self.under_way.insert(task.id(), Some(did));
+    fn start_repository(&mut self, place: OwnedSemaphorePermit) {
+        let Some(repo) = self.queue.pop_front() else { return };
+        if self.queue.is_empty() {
+            // The next ones are looked for while these are read.
+            self.looked_at = None;
         }
+        let (did, wish) = (repo.did.clone(), self.wishes.get(&repo.did).cloned());
+        let run = self.run.as_ref().map_or(0, |current| current.run.id);
+        let task = self.tasks.spawn(merge::repository(self.desk.clone(), run, repo, wish, place));
+        self.under_way.insert(task.id(), Some(did));
+    }
+
+    /// Those that were written together end together; whatever one of them says of the database, it is waited for once.
+    async fn all_ended(&mut self, first: Ended) -> Result<(), Halt> {
+        let mut outcome = self.ended(first).await;
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            match self.ended(ended).await {
+                Err(Halt::Stale) => outcome = Err(Halt::Stale),
+                ended => outcome = outcome.and(ended),
+            }
+        }
+        outcome
     }
 
     /// What ended makes room; if there is nothing left to fill it with, the next look is at once.
-    async fn ended(&mut self, ended: Result<(Id, Result<(), WriteError>), JoinError>) -> Result<(), Halt> {
+    async fn ended(&mut self, ended: Ended) -> Result<(), Halt> {
         let (id, outcome) = match ended {
             Ok((id, outcome)) => (id, outcome),
             Err(error) if error.is_panic() => {

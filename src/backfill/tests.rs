@@ -6,6 +6,7 @@ mod accounts;
 mod endings;
 mod memory;
 mod pressed;
+mod unchanged;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use serde_json::json;
 
 use super::ask::Asker;
 use super::enumerate::Relays;
-use super::fetch::{FetchError, Fetched, Fetcher, Listing};
+use super::fetch::{FetchError, Fetched, Fetcher, Known, Listing};
 use super::pace::{Limits, Pace};
 use super::pages::Turn;
 use crate::atproto::guard::{GuardSettings, Guarded};

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use leased_actors::clock::Clock;
-use leased_actors::lease::{LeaseStore, LeaseView};
 use tokio::time::sleep;
 
 use self::line::Line;
 use crate::app::{self, Exit, Refusal};
 use crate::atproto::Did;
+use crate::cli::nobody::nobody;
 use crate::settings::Settings;
 use crate::store::backfill::RunReport;
 use crate::store::{Database, SqlLeases};
@@ -68,7 +68,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<Exit, Refu
         leases.ask_backfill(did.as_ref()).await.map_err(Refusal::failed)?;
         asked.push(Asked { did, is_done: false });
     }
-    let nobody = if settings.leases.enabled { nobody(&leases).await? } else { None };
+    let nobody = if settings.leases.enabled { nobody(&leases, "backfill").await? } else { None };
     if let Some(why) = &nobody
         && !arguments.no_wait
     {
@@ -81,20 +81,6 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<Exit, Refu
     Wait { database, leases: settings.leases.enabled.then_some(leases), asked, clock: Clock::boottime() }
         .until_done()
         .await
-}
-
-/// Why nobody can take it up now, if that is so.
-async fn nobody(leases: &SqlLeases) -> Result<Option<&'static str>, Refusal> {
-    if leases.instances().await.map_err(Refusal::failed)?.is_empty() {
-        return Ok(Some("no instance is up"));
-    }
-    let all = leases.list().await.map_err(Refusal::failed)?;
-    let backfill = all.iter().find(|lease: &&LeaseView| lease.name.as_str() == "backfill");
-    Ok(match backfill {
-        None => Some("no instance runs the backfill (backfill.enabled)"),
-        Some(lease) if lease.paused => Some("the lease backfill is paused: no instance runs it"),
-        Some(_) => None,
-    })
 }
 
 struct Asked {
@@ -134,8 +120,10 @@ impl Wait {
             if self.clock.now().since(moved) > patience {
                 line.end();
                 let why = match &self.leases {
-                    Some(leases) => nobody(leases).await?.unwrap_or("the worker does not get on"),
-                    None => "no instance runs the backfill",
+                    Some(leases) => {
+                        nobody(leases, "backfill").await?.unwrap_or("the worker does not get on".to_owned())
+                    }
+                    None => "no instance runs the backfill".to_owned(),
                 };
                 return Err(Refusal::failed(format!(
                     "nothing happened in {patience:?} ({why}); the wish stands"

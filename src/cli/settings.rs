@@ -107,11 +107,15 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    const WITH_BILLING: &str = "[registry]\ndid = 'did:web:registry.example'\nsigning_key = '/run/key'\n\
+        domains = ['a.example', 'b.example']\n[[billing.tiers]]\nname = 'free'\nprice_ids = []\nmax_webhooks = 1\n\
+        all_triggers = false\n[[billing.tiers]]\nname = 'pro'\nprice_ids = ['p']\nmax_webhooks = 9\nall_triggers = true\n";
+
     #[test]
     fn the_table_fits_80_columns_whatever_stands_in_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(format!("{}.toml", "long-".repeat(20)));
-        std::fs::write(&file, "[registry]\ndomains = ['a.example', 'b.example']\n").unwrap();
+        std::fs::write(&file, WITH_BILLING).unwrap();
         let env = [
             ("ATCR__NETWORK__USER_AGENT".to_owned(), "u".repeat(200)),
             ("ATCR__BILLING__STRIPE_SECRET_KEY".to_owned(), "sk_live_1".to_owned()),

@@ -11,13 +11,11 @@ mod compression;
 mod dial;
 mod hosts;
 mod inflate;
-mod liveness;
 mod meters;
 mod opening;
 mod queue;
 mod resume;
 mod session;
-mod sieve;
 #[cfg(test)]
 mod tests;
 
@@ -40,11 +38,13 @@ pub use resume::{GapReason, Saved};
 use compression::Dictionaries;
 use hosts::{Outcome, Rotation};
 use inflate::Inflate;
-use liveness::Liveness;
 use meters::Meters;
 use opening::Opening;
 use resume::{Plan, Resume};
 use session::{Ended, Reason, Session};
+
+use crate::atproto::socket::Socket;
+use crate::atproto::socket::liveness::Liveness;
 
 /// The default of [`Config::message_bytes_max`]. A record is at most 1 MB of CBOR; its JSON may be several times that.
 /// Half might lose a real record; double doubles what a hostile host can make us hold.
@@ -185,7 +185,7 @@ impl<C: CursorSource> Follower<C> {
     /// The connection's life, and its one line in the log.
     async fn session(
         &mut self,
-        socket: dial::Socket,
+        socket: Socket,
         host: &Host,
         meters: &Meters,
         inflate: Inflate,

@@ -99,6 +99,7 @@ pub(super) fn written(applied: &Applied, batch: &Batch) {
         counter!(REQUESTS, "reason" => reason).increment(1);
     }
     counter!(OVER_LIMIT).increment(applied.over_limit as u64);
+    crate::outbox::meters::put(&applied.put, applied.dropped);
     if let Some(newest) = batch.newest_us() {
         gauge!(LAG).set(seconds(Micros::now().0 - newest).max(0.0));
     }

@@ -19,7 +19,8 @@ use super::project::{What, project};
 use crate::atproto::Micros;
 use crate::store::{Applied, Database, WriteError};
 
-/// Frames in one transaction. At half, a catch-up commits twice as often; at double, a crash repeats twice as much.
+/// Frames of ours in one transaction, however many others are between them. At half, a catch-up commits twice as often;
+/// at double, a crash repeats twice as much.
 const BATCH_FRAMES: usize = 500;
 
 /// Bytes after which a batch is not filled further. At double, large records hold twice the memory for one commit.
@@ -104,7 +105,9 @@ impl Writer {
     async fn finish(mut self, mut frames: FrameReceiver) -> Result<(), WorkerError> {
         let mut rest = Vec::new();
         frames.recv_many(&mut rest, BATCH_FRAMES).now_or_never();
-        self.read(&rest);
+        for delivery in &rest {
+            self.read(delivery);
+        }
         let batch = Arc::new(std::mem::take(&mut self.passed));
         if let Err(error) = self.commit(&batch).await {
             tracing::debug!(%error, "the last batch was not written; the next holder repeats it");
@@ -113,38 +116,43 @@ impl Writer {
     }
 
     async fn batch(&mut self, first: Delivery, frames: &mut FrameReceiver) -> Result<(), End> {
-        let mut taken = vec![first];
         let full_by = Instant::now() + BATCH_WAIT;
-        let bytes = |taken: &[Delivery]| taken.iter().map(Delivery::size).sum::<usize>();
-        while taken.len() < BATCH_FRAMES && bytes(&taken) < BATCH_BYTES {
-            let room = BATCH_FRAMES - taken.len();
+        let (mut taken, mut held) = (vec![first], Vec::new());
+        let bytes = |held: &[Delivery]| held.iter().map(Delivery::size).sum::<usize>();
+        loop {
+            // What is to be written keeps its part of the queue's budget until it is in the database.
+            held.extend(taken.drain(..).filter(|delivery| self.read(delivery)));
+            // In a catch-up the next frames are always there, so the clock is looked at, too.
+            if held.len() >= BATCH_FRAMES || bytes(&held) >= BATCH_BYTES || Instant::now() >= full_by {
+                break;
+            }
+            let room = BATCH_FRAMES - held.len();
             match timeout_at(full_by, frames.recv_many(&mut taken, room)).await {
                 Ok(more) if more > 0 => {}
                 _ => break,
             }
         }
-        self.read(&taken);
-        // The frames keep their part of the queue's budget until what they said is in the database.
         if self.passed.is_only_position() { Ok(()) } else { self.save().await }
     }
 
-    fn read(&mut self, taken: &[Delivery]) {
-        for delivery in taken {
-            let frame = match delivery {
-                Delivery::Frame(frame) => frame,
-                Delivery::Gap(gap) => {
-                    self.passed.add_gap(gap);
-                    continue;
-                }
-            };
-            let projected = project(frame.wire, &frame.bytes, &self.known, Micros::now().0);
-            meters::projected(&projected);
-            if let What::Change(change, _) = &projected.what {
-                // Its author has a row from this batch on, so what follows of that account counts.
-                self.known.extend([change.did.as_str()].into_iter());
+    /// Takes what a delivery says. Whether it is more than a position.
+    fn read(&mut self, delivery: &Delivery) -> bool {
+        let frame = match delivery {
+            Delivery::Frame(frame) => frame,
+            Delivery::Gap(gap) => {
+                self.passed.add_gap(gap);
+                return true;
             }
-            self.passed.add(frame, projected);
+        };
+        let projected = project(frame.wire, &frame.bytes, &self.known, Micros::now().0);
+        meters::projected(&projected);
+        if let What::Change(change, _) = &projected.what {
+            // Its author has a row from this batch on, so what follows of that account counts.
+            self.known.extend([change.did.as_str()].into_iter());
         }
+        let says_something = !matches!(projected.what, What::Dropped(_));
+        self.passed.add(frame, projected);
+        says_something
     }
 
     /// Commits what has come together, again and again until it is in: a database error moves no position.
@@ -202,3 +210,7 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -7,6 +7,7 @@ use super::database::{Backend, DatabaseUrl};
 pub(super) fn broken(settings: &Settings) -> Vec<(&'static str, String)> {
     let mut broken = lease_timing(settings);
     broken.extend(plain_addresses(settings));
+    broken.extend(billing(settings));
     let mut refuse_if = |condition: bool, key, expected: &str| {
         if condition {
             broken.push((key, expected.to_owned()));
@@ -45,6 +46,31 @@ pub(super) fn broken(settings: &Settings) -> Vec<(&'static str, String)> {
         "expected each price in one tier: a price must lead to one rank",
     );
     broken
+}
+
+/// What billing cannot do without. Managed holds it can: ranks decide about webhooks as well.
+fn billing(settings: &Settings) -> Vec<(&'static str, String)> {
+    let (billing, registry) = (&settings.billing, &settings.registry);
+    if billing.stripe_secret_key.is_none() {
+        return Vec::new();
+    }
+    let has_price = billing.tiers.iter().any(|tier| !tier.price_ids.is_empty());
+    let needed = [
+        (registry.did.is_none(), "registry.did", "the registry's DID"),
+        (registry.signing_key.is_none(), "registry.signing_key", "a file with the registry's private key"),
+        (!has_price, "billing.tiers", "at least one tier with a price"),
+        (
+            billing.tiers.first().is_some_and(|tier| !tier.price_ids.is_empty()),
+            "billing.tiers",
+            "a first tier without prices, for everybody who pays nothing",
+        ),
+    ];
+    let broken = needed.into_iter().filter(|(is_broken, ..)| *is_broken);
+    broken
+        .map(|(_, key, expected)| {
+            (key, format!("expected {expected} while billing.stripe_secret_key is set"))
+        })
+        .collect()
 }
 
 fn lease_timing(settings: &Settings) -> Vec<(&'static str, String)> {

@@ -128,7 +128,7 @@ pub struct Labeler {
     /// None: off.
     #[serde(deserialize_with = "text::optional")]
     pub did: Option<DidOrUrl>,
-    /// Whether a label without a valid signature is dropped.
+    /// Whether a label without a valid signature is without effect.
     pub verify_signatures: bool,
 }
 

@@ -7,10 +7,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::WriteError;
+use super::outlook::Outlook;
 use super::queries::records::Unless;
 use super::queries::{self, Key, hold_records, manifests, user_records};
 use super::session::Session;
 use crate::atproto::{Change, Collection, Did, Record, Rkey, State};
+use crate::outbox::Trigger;
 
 /// Rows of `records` per author in each collection that anybody can fill with entries about others. A hold of more
 /// repositories than this is not known; at double, a forger costs twice the space.
@@ -27,9 +29,19 @@ pub struct Applied {
     pub over_limit: usize,
     /// Authors that got a row now. Their identities are due.
     pub new_users: Vec<Did>,
+    /// Deliveries that were put into the outbox, by trigger.
+    pub put: BTreeMap<Trigger, usize>,
+    /// Deliveries that were failed for them, as too many were waiting.
+    pub dropped: usize,
 }
 
-/// The steps, in the order in which they lock: authors, records, sums.
+/// What became of changes, and which of them it were whose rows are new.
+pub(super) struct Stored<'a> {
+    pub(super) applied: Applied,
+    pub(super) written: Vec<&'a Change>,
+}
+
+/// The steps, in the order in which they lock: authors, records, sums, deliveries.
 pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<Applied, WriteError> {
     let latest = latest(changes);
     let authors: Vec<Did> =
@@ -37,24 +49,38 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
     let new = queries::users::insert_missing(session, &authors).await?;
     queries::users::lock(session, &authors).await?;
 
-    let mut applied = store(session, latest, Unless::AsNew).await?;
+    let outlook = Outlook::before(session, changes).await?;
+    let Stored { mut applied, written } = store(session, latest, Unless::AsNew).await?;
+    if let Some(outlook) = outlook {
+        let written = written
+            .into_iter()
+            .map(key)
+            .map(|(did, nsid, rkey)| (did.into(), nsid.into(), rkey.into()))
+            .collect();
+        (applied.put, applied.dropped) = outlook.put(session, changes, written).await?;
+    }
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
-    let new: HashSet<String> = new.into_iter().collect();
+    let new: HashSet<String> = new.into_iter().map(|(did, _)| did).collect();
     applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
     Ok(applied)
 }
 
 /// Records and sums. The authors have rows, which are locked; one change per record. New users are not told.
-pub(super) async fn store(
+///
+/// Nothing is put into the outbox: that is for what the stream brings alone.
+pub(super) async fn store<'a>(
     session: &mut Session,
-    changes: Vec<&Change>,
+    changes: Vec<&'a Change>,
     unless: Unless,
-) -> Result<Applied, WriteError> {
+) -> Result<Stored<'a>, WriteError> {
     let count = changes.len();
-    let (within, over_limit) = within_limit(session, changes).await?;
-    let changed: HashSet<_> = queries::records::upsert(session, &within, unless).await?.into_iter().collect();
-    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&owned_key(c))).collect();
-    let touched = replace_rows(session, &changed).await?;
+    let known = queries::records::known(session, &changes).await?;
+    let known: Keys<'_> = known.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
+    let (within, over_limit) = within_limit(session, changes, &known).await?;
+    let changed = queries::records::upsert(session, &within, unless).await?;
+    let changed: Keys<'_> = changed.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
+    let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&key(c))).collect();
+    let touched = replace_rows(session, &changed, &known).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
     let unchanged = count - changed.len() - over_limit;
@@ -62,7 +88,7 @@ pub(super) async fn store(
     for change in &changed {
         *applied.changed.entry(change.collection).or_default() += 1;
     }
-    Ok(applied)
+    Ok(Stored { applied, written: changed })
 }
 
 /// Makes the index forget so many records of a repository, as if it had never seen them. True: there are more.
@@ -97,13 +123,12 @@ fn latest(changes: &[Change]) -> Vec<&Change> {
 async fn within_limit<'a>(
     session: &mut Session,
     changes: Vec<&'a Change>,
+    known: &Keys<'_>,
 ) -> Result<(Vec<&'a Change>, usize), WriteError> {
-    let is_limited = |c: &Change| matches!(c.collection, Collection::Stats | Collection::Scan);
-    let limited: Vec<&Change> = changes.iter().copied().filter(|c| is_limited(c)).collect();
-    let known: HashSet<_> = queries::records::known(session, &limited).await?.into_iter().collect();
+    let is_limited = |c: &&&Change| matches!(c.collection, Collection::Stats | Collection::Scan);
     let mut room: BTreeMap<(&Did, Collection), usize> = BTreeMap::new();
     let mut over = HashSet::new();
-    for change in limited.iter().filter(|c| !known.contains(&owned_key(c))) {
+    for change in changes.iter().filter(is_limited).filter(|c| !known.contains(&key(c))) {
         let room = match room.entry((&change.did, change.collection)) {
             Entry::Occupied(counted) => counted.into_mut(),
             Entry::Vacant(uncounted) => {
@@ -112,23 +137,27 @@ async fn within_limit<'a>(
             }
         };
         if *room == 0 {
-            over.insert(owned_key(change));
+            over.insert(key(change));
         }
         *room = room.saturating_sub(1);
     }
-    let within = changes.into_iter().filter(|c| !over.contains(&owned_key(c))).collect();
+    let within = changes.iter().copied().filter(|c| !over.contains(&key(c))).collect();
     Ok((within, over.len()))
 }
 
-fn owned_key(change: &Change) -> (String, String, String) {
-    (change.did.to_string(), change.collection.nsid().to_owned(), change.rkey.to_string())
+/// Keys of records: DID, collection, rkey.
+type Keys<'a> = HashSet<(&'a str, &'a str, &'a str)>;
+
+fn key(change: &Change) -> (&str, &str, &str) {
+    (change.did.as_str(), change.collection.nsid(), change.rkey.as_str())
 }
 
-/// Puts the rows of the changed records in the place of the old ones. Returns the repositories (owner, name) whose sums
-/// may have changed by that.
+/// Puts the rows of the changed records in the place of the old ones, which only a known record can have. Returns the
+/// repositories (owner, name) whose sums may have changed by that.
 async fn replace_rows(
     session: &mut Session,
     changed: &[&Change],
+    known: &Keys<'_>,
 ) -> Result<BTreeSet<(String, String)>, WriteError> {
     let mut touched = BTreeSet::new();
     for collection in Collection::ALL {
@@ -136,8 +165,13 @@ async fn replace_rows(
         if changed.is_empty() {
             continue;
         }
-        let keys: Vec<Key<'_>> = changed.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();
-        touched.extend(delete_rows(session, collection, &keys).await?);
+        // Of a hold there may be counts before its captain is known: they begin to count.
+        let has_old = |c: &&Change| collection == Collection::Captain || known.contains(&key(c));
+        let old: Vec<&Change> = changed.iter().copied().filter(has_old).collect();
+        if !old.is_empty() {
+            let keys: Vec<Key<'_>> = old.iter().map(|c| (c.did.as_str(), c.rkey.as_str())).collect();
+            touched.extend(delete_rows(session, collection, &keys).await?);
+        }
         let rows = Rows::of(&changed);
         touched.extend(rows.repositories());
         rows.insert(session).await?;

@@ -5,8 +5,8 @@ mod read;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{IdentityDue, ReadError};
-use crate::atproto::{Change, Collection, Did, Rev};
+use super::{IdentityDue, IdentityFound, ReadError};
+use crate::atproto::{Change, Collection, Did, Micros, Rev};
 
 /// The reason of a wish that an operator uttered.
 pub const BY_OPERATOR: &str = "operator";
@@ -89,6 +89,9 @@ pub struct DueRepo {
     pub is_known: bool,
     /// The account's look-up, if one is due.
     pub identity_due: Option<IdentityDue>,
+    /// Where it was when it was last resolved. None if anything speaks against that: a look-up is due, or the account is
+    /// not shown.
+    pub pds: Option<String>,
 }
 
 /// A part of a listing, of at most [`super::MERGE_ROWS_MAX`] records.
@@ -104,15 +107,29 @@ pub struct ListedPart {
     pub forced: bool,
 }
 
-/// What became of a part of a listing.
+/// What was read to its end of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Whose.
+    pub did: Did,
+    /// Of the repository before its first page.
+    pub rev: Rev,
+    /// Collections that were read to their end.
+    pub collections: Vec<Collection>,
+}
+
+/// Records that were not what was known, by collection.
+pub type Changed = BTreeMap<Collection, usize>;
+
+/// What became of parts of listings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Records that were not what was known, by collection.
-    pub changed: BTreeMap<Collection, usize>,
+    /// What changed by each part, in their order.
+    pub changed: Vec<Changed>,
     /// Records that were dropped because their author has too many.
     pub over_limit: usize,
-    /// The look-up that became due because the account is new.
-    pub identity_due: Option<IdentityDue>,
+    /// The look-ups that became due because the accounts are new.
+    pub identities_due: Vec<IdentityDue>,
 }
 
 /// How a repository is now.
@@ -168,6 +185,24 @@ pub struct RepoOutcome {
     pub next_in: Option<Duration>,
     /// What is known of its deletion.
     pub gone: Gone,
+}
+
+/// What came of reading a repository, and what it says of its account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoRead {
+    /// Whose.
+    pub did: Did,
+    /// When its reading began.
+    pub at: Micros,
+    /// Whether its own PDS serves it, and the word for why not. An account that has no row is left out, and so is what is
+    /// known already.
+    pub standing: Option<(bool, Option<String>)>,
+    /// Who the account is. Stored as [`super::Tx::set_identity`] does; nothing is written if it is known.
+    pub identity: Option<IdentityFound>,
+    /// The look-up that is no longer due with that.
+    pub identity_due: Option<IdentityDue>,
+    /// How the repository is now.
+    pub outcome: RepoOutcome,
 }
 
 /// How far a run is.

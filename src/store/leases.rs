@@ -170,7 +170,7 @@ impl SqlLeases {
     }
 
     /// The same in a transaction.
-    async fn transact<R, F>(
+    pub(super) async fn transact<R, F>(
         &self,
         by: Option<Incarnation>,
         operation: String,

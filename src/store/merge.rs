@@ -6,102 +6,121 @@
 //! confirmed: its revision rises, so that what happened in between and comes late is known for old news. Then whatever is
 //! known from an earlier revision was not listed, and is gone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use super::backfill::{ListedPart, Merged};
+use super::backfill::{Changed, ListedPart, Merged, Whole};
 use super::queries::records::{Unless, Version, state};
 use super::session::Session;
 use super::{IdentityDue, WriteError, apply, queries};
-use crate::atproto::{Change, Collection, Did, Rev, State};
+use crate::atproto::{Change, Collection, Did, State};
 
 /// Records that one transaction brings or deletes at most: as many as one of the stream's. At half, a large repository
 /// takes twice the commits; at double, others who write wait for it.
 pub const MERGE_ROWS_MAX: usize = 500;
 
-/// Merges a part of a listing.
-pub(super) async fn merge(session: &mut Session, part: &ListedPart) -> Result<Merged, WriteError> {
-    assert!(part.records.len() <= MERGE_ROWS_MAX, "a part of a listing is bounded");
-    if part.records.is_empty() {
-        return Ok(Merged::default());
+/// Merges parts of listings.
+pub(super) async fn merge(session: &mut Session, parts: &[&ListedPart]) -> Result<Merged, WriteError> {
+    let records: Vec<&Change> = parts.iter().flat_map(|part| &part.records).collect();
+    assert!(records.len() <= MERGE_ROWS_MAX, "a part of a listing is bounded");
+    let mut merged = Merged { changed: vec![Changed::new(); parts.len()], ..Merged::default() };
+    if records.is_empty() {
+        return Ok(merged);
     }
-    let author = std::slice::from_ref(&part.did);
-    let is_new = !queries::users::insert_missing(session, author).await?.is_empty();
-    queries::users::lock(session, author).await?;
-    let known = queries::records::versions(session, &part.did, &part.records).await?;
-    let sorted = Sorted::of(part, &known);
-    queries::records::confirm(session, &part.did, part.rev, &sorted.confirmed).await?;
-    let applied = apply::store(session, sorted.stored, Unless::Newer).await?;
-
-    let mut merged = Merged { changed: sorted.changed, over_limit: applied.over_limit, ..Merged::default() };
-    if is_new && let Some(due_at) = queries::users::due_at(session, &part.did).await? {
-        merged.identity_due = Some(IdentityDue { did: part.did.clone(), due_at, failures: 0 });
+    let authors: BTreeSet<&Did> = records.iter().map(|change| &change.did).collect();
+    let authors: Vec<Did> = authors.into_iter().cloned().collect();
+    let new = queries::users::insert_missing(session, &authors).await?;
+    // Those without a record too: what they lack is deleted next, and locks are taken in one order.
+    queries::users::lock(session, &parts.iter().map(|part| part.did.clone()).collect::<Vec<_>>()).await?;
+    let versions = queries::records::versions(session, &records).await?;
+    let known = Known::of(&versions);
+    let mut sorted = Sorted::default();
+    for (part, changed) in parts.iter().zip(&mut merged.changed) {
+        *changed = sorted.take(part, &known);
     }
+    queries::records::confirm(session, &sorted.confirmed).await?;
+    merged.over_limit = apply::store(session, sorted.stored, Unless::Newer).await?.applied.over_limit;
+    let due =
+        |(did, due_at): (String, i64)| Ok(IdentityDue { did: super::stored_did(&did)?, due_at, failures: 0 });
+    let due: Result<_, super::ReadError> = new.into_iter().map(due).collect();
+    merged.identities_due = due.map_err(|error| WriteError::Database(error.to_string()))?;
     Ok(merged)
 }
 
-/// Deletes what whole listings of these collections do not have, [`MERGE_ROWS_MAX`] records at most; how many of each.
+/// Deletes what whole listings do not have, [`MERGE_ROWS_MAX`] records at most.
 pub(super) async fn delete_unlisted(
     session: &mut Session,
-    did: &Did,
-    collections: &[Collection],
-    rev: Rev,
-) -> Result<BTreeMap<Collection, usize>, WriteError> {
-    if collections.is_empty() {
-        return Ok(BTreeMap::new());
+    wholes: &[Whole],
+) -> Result<Vec<Changed>, WriteError> {
+    let mut deleted = vec![Changed::new(); wholes.len()];
+    let dids: Vec<Did> = wholes.iter().map(|whole| whole.did.clone()).collect();
+    queries::users::lock(session, &dids).await?;
+    let lacking = queries::records::older_than(session, wholes, MERGE_ROWS_MAX).await?;
+    if lacking.is_empty() {
+        return Ok(deleted);
     }
-    queries::users::lock(session, std::slice::from_ref(did)).await?;
-    let limit = i64::try_from(MERGE_ROWS_MAX).unwrap_or(i64::MAX);
-    let keys = queries::records::older_than(session, did, collections, rev, limit).await?;
-    let absent = |(nsid, rkey): &(String, String)| {
-        let wrong = || WriteError::Database(format!("a stored record key {nsid:?} {rkey:?}"));
+    let places: HashMap<&str, usize> = (0..).zip(&dids).map(|(place, did)| (did.as_str(), place)).collect();
+    let mut changes = Vec::with_capacity(lacking.len());
+    for (did, nsid, rkey) in &lacking {
+        let wrong = || WriteError::Database(format!("a stored record key {did:?} {nsid:?} {rkey:?}"));
+        let place = *places.get(did.as_str()).ok_or_else(wrong)?;
         let (collection, rkey) =
             (Collection::from_nsid(nsid).ok_or_else(wrong)?, rkey.parse().map_err(|_| wrong())?);
-        Ok(Change { did: did.clone(), collection, rkey, rev, cid: None, state: State::Absent })
-    };
-    let changes = keys.iter().map(absent).collect::<Result<Vec<_>, WriteError>>()?;
-    if changes.is_empty() {
-        return Ok(BTreeMap::new());
+        let Whole { did, rev, .. } = &wholes[place];
+        changes.push(Change {
+            did: did.clone(),
+            collection,
+            rkey,
+            rev: *rev,
+            cid: None,
+            state: State::Absent,
+        });
+        *deleted[place].entry(collection).or_default() += 1;
     }
-    Ok(apply::store(session, changes.iter().collect(), Unless::AsNew).await?.changed)
+    apply::store(session, changes.iter().collect(), Unless::AsNew).await?;
+    Ok(deleted)
 }
 
-/// What has to be done about each record of a part.
+/// What is known of records, by their keys.
+struct Known<'a>(HashMap<(&'a str, &'a str, &'a str), &'a Version>);
+
+impl<'a> Known<'a> {
+    fn of(versions: &'a [Version]) -> Self {
+        Self(versions.iter().map(|v| ((v.0.as_str(), v.1.as_str(), v.2.as_str()), v)).collect())
+    }
+}
+
+/// What has to be done about each record of the parts.
 #[derive(Debug, Default, PartialEq)]
 struct Sorted<'a> {
     /// Nothing, but to note that it is still so.
     confirmed: Vec<&'a Change>,
     /// Its rows are written.
     stored: Vec<&'a Change>,
-    /// Of those, how many are not what was known.
-    changed: BTreeMap<Collection, usize>,
 }
 
 impl<'a> Sorted<'a> {
-    /// Pure. The records are of one repository, each once.
-    fn of(part: &'a ListedPart, known: &[Version]) -> Self {
-        let known: HashMap<_, _> = known
-            .iter()
-            .map(|(nsid, rkey, rev, cid, state)| ((nsid.as_str(), rkey.as_str()), (rev, cid, state)))
-            .collect();
-        let mut sorted = Self::default();
+    /// Sorts one part, and tells how many of its records are not what was known. Pure.
+    fn take(&mut self, part: &'a ListedPart, known: &Known<'_>) -> Changed {
+        let mut changed = Changed::new();
         for change in &part.records {
-            let same = match known.get(&(change.collection.nsid(), change.rkey.as_str())) {
-                Some((rev, _, _)) if rev.as_str() > part.rev.as_str() => continue,
-                Some((_, cid, known)) => {
-                    change.cid.is_some() && **cid == change.cid && known.as_str() == state(&change.state)
+            let key = (change.did.as_str(), change.collection.nsid(), change.rkey.as_str());
+            let same = match known.0.get(&key) {
+                Some((_, _, _, rev, _, _)) if rev.as_str() > part.rev.as_str() => continue,
+                Some((_, _, _, _, cid, known)) => {
+                    change.cid.is_some() && *cid == change.cid && known.as_str() == state(&change.state)
                 }
                 None => false,
             };
             if same && !part.forced {
-                sorted.confirmed.push(change);
+                self.confirmed.push(change);
                 continue;
             }
-            sorted.stored.push(change);
+            self.stored.push(change);
             if !same {
-                *sorted.changed.entry(change.collection).or_default() += 1;
+                *changed.entry(change.collection).or_default() += 1;
             }
         }
-        sorted
+        changed
     }
 }
 
@@ -109,6 +128,7 @@ impl<'a> Sorted<'a> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::atproto::Rev;
 
     const REVS: [&str; 3] = ["3aaaaaaaaaaa2", "3bbbbbbbbbbb2", "3ccccccccccc2"];
 
@@ -123,12 +143,13 @@ mod tests {
     /// Confirmed, stored, changed.
     fn counts(part: &ListedPart, known: &[(&str, Option<&str>, &str)]) -> (usize, usize, usize) {
         let version = |(rev, cid, state): &(&str, Option<&str>, &str)| {
-            let (nsid, cid) = ("io.atcr.tag".to_owned(), cid.map(str::to_owned));
-            (nsid, "t".to_owned(), (*rev).to_owned(), cid, (*state).to_owned())
+            let [did, nsid, rkey] = ["did:plc:me", "io.atcr.tag", "t"].map(str::to_owned);
+            (did, nsid, rkey, (*rev).to_owned(), cid.map(str::to_owned), (*state).to_owned())
         };
         let known: Vec<_> = known.iter().map(version).collect();
-        let sorted = Sorted::of(part, &known);
-        (sorted.confirmed.len(), sorted.stored.len(), sorted.changed.values().sum())
+        let mut sorted = Sorted::default();
+        let changed = sorted.take(part, &Known::of(&known));
+        (sorted.confirmed.len(), sorted.stored.len(), changed.values().sum())
     }
 
     #[test]

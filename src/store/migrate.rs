@@ -1,5 +1,7 @@
 //! Migrations: embedded, the same for both databases, applied by one process at a time.
 
+mod spoken;
+
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +13,8 @@ use tokio::time::Instant;
 
 use super::error::MigrateError;
 use super::sqlite::{self, Sync};
-use super::{Database, Store};
+use super::statement::Dialect;
+use super::{Database, Store, postgres};
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");
 
@@ -57,23 +60,24 @@ impl Database {
                 let lock = format!("SELECT pg_advisory_lock({LOCK_KEY})");
                 diesel::sql_query(lock).execute(&mut session).await.map_err(failed)?;
                 // The lock ends with the session, which the harness owns.
-                run(AsyncMigrationHarness::new(session), step)
+                run(AsyncMigrationHarness::new(session), &postgres::DIALECT, step)
             }
             Store::Sqlite { place, busy, .. } => {
                 let _lock = lock_file(place.path()).await?;
                 let session = sqlite::connect(place, *busy, Sync::Full).await.map_err(failed)?;
-                run(AsyncMigrationHarness::new(session), step)
+                run(AsyncMigrationHarness::new(session), &sqlite::DIALECT, step)
             }
         }
     }
 }
 
-fn run<DB, H>(mut harness: H, step: Step) -> Result<Vec<String>, MigrateError>
+fn run<DB, H>(mut harness: H, dialect: &Dialect, step: Step) -> Result<Vec<String>, MigrateError>
 where
-    DB: diesel::backend::Backend,
+    DB: diesel::backend::Backend + 'static,
     H: MigrationHarness<DB>,
 {
     let mut known: Vec<Box<dyn Migration<DB>>> = MIGRATIONS.migrations().map_err(failed)?;
+    known = known.into_iter().map(|migration| spoken::complete(migration, dialect)).collect();
     known.sort_by(|a, b| a.name().version().cmp(&b.name().version()));
     let applied = harness.applied_migrations().map_err(failed)?;
     let unknown: Vec<String> = applied

@@ -4,11 +4,15 @@
 //! which diesel's builder cannot say once for both databases. So they are written as SQL, once, and each is run by the
 //! tests on both.
 
+mod rows;
+
 use diesel::backend::Backend;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, Bool, HasSqlType, Nullable, Text};
 use diesel::{QueryResult, RunQueryDsl};
+
+use rows::{BindRows, Rows};
 
 /// A value bound to a `?`.
 #[derive(Clone, Debug)]
@@ -51,14 +55,13 @@ pub(super) use row;
 pub(super) struct Statement {
     text: String,
     values: Vec<Value>,
-    /// Lists of rows differ in length, so their texts are not worth a place among the prepared statements.
-    prepared: bool,
+    rows: Option<Rows>,
 }
 
 impl Statement {
     /// `text` may hold `?` for a value, one `{rows}` for a list of rows, and the words of a [`Dialect`].
     pub(super) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), values: Vec::new(), prepared: true }
+        Self { text: text.to_owned(), values: Vec::new(), rows: None }
     }
 
     /// Binds the next `?`.
@@ -67,22 +70,17 @@ impl Statement {
         self
     }
 
-    /// Puts `(?, …), (?, …)` in the place of `{rows}` and binds them. All `?` before it must be bound already.
-    pub(super) fn rows<const N: usize>(mut self, rows: &[[Value; N]]) -> Self {
+    /// What `{rows}` stands for: a query that has these rows, in this order.
+    pub(super) fn rows<const N: usize>(mut self, rows: Vec<[Value; N]>) -> Self {
         assert!(!rows.is_empty(), "a list of no rows is no SQL: {}", self.text);
-        let one = format!("({})", ["?"; N].join(","));
-        self.text = self.text.replacen("{rows}", &vec![one; rows.len()].join(","), 1);
-        self.values.extend(rows.iter().flatten().cloned());
-        self.prepared = false;
+        self.rows = Some(Rows::of(rows));
         self
     }
 
     /// The same in the database's own words.
     pub(super) fn spoken(mut self, dialect: &Dialect) -> Self {
-        for (word, meaning) in dialect.words {
-            if self.text.contains(word) {
-                self.text = self.text.replace(word, meaning);
-            }
+        if dialect.words.iter().any(|(word, _)| self.text.contains(word)) {
+            self.text = dialect.said(&self.text);
         }
         self
     }
@@ -100,18 +98,23 @@ pub(super) struct Dialect {
     pub(super) words: [(&'static str, &'static str); 4],
 }
 
+impl Dialect {
+    /// The text with the database's words in it.
+    pub(super) fn said(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+    }
+}
+
 impl<DB> QueryFragment<DB> for Statement
 where
-    DB: Backend + HasSqlType<Text> + HasSqlType<BigInt> + HasSqlType<Bool>,
+    DB: Backend + BindRows + HasSqlType<Text> + HasSqlType<BigInt> + HasSqlType<Bool>,
     Option<String>: ToSql<Nullable<Text>, DB>,
     Option<i64>: ToSql<Nullable<BigInt>, DB>,
     bool: ToSql<Bool, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        if !self.prepared {
-            out.unsafe_to_cache_prepared();
-        }
         let mut values = self.values.iter();
+        let mut rows = self.rows.as_ref();
         for (index, piece) in self.text.split('?').enumerate() {
             if index > 0 {
                 match values.next().expect("a value is bound to each `?`") {
@@ -120,9 +123,16 @@ where
                     Value::Bool(x) => out.push_bind_param::<Bool, _>(x)?,
                 }
             }
-            out.push_sql(piece);
+            match piece.split_once("{rows}") {
+                None => out.push_sql(piece),
+                Some((before, after)) => {
+                    out.push_sql(before);
+                    DB::bind_rows(rows.take().expect("there are rows for `{rows}`"), &mut out)?;
+                    out.push_sql(after);
+                }
+            }
         }
-        assert!(values.next().is_none(), "more values than `?`: {}", self.text);
+        assert!(values.next().is_none() && rows.is_none(), "more values than places: {}", self.text);
         Ok(())
     }
 }

@@ -1,15 +1,19 @@
 //! What a fenced transaction can do: to the index, and to what has expired.
 
 mod backfill;
+mod billing;
+mod labels;
+mod outbox;
 
 use std::time::Duration;
 
 use super::session::Session;
-use super::{BackfillRequest, IdentityDue, Sweep, WriteError, apply, queries};
+use super::{BackfillRequest, IdentityDue, Sweep, Sweepable, WriteError, apply, queries};
 use crate::atproto::identity::{HandleCheck, Identity};
 use crate::atproto::{Change, Did, Handle, Micros};
 
 pub use super::apply::Applied;
+pub use outbox::Outcome;
 
 /// The first wait after a failed look-up of an identity; each further failure doubles it. At half of it a host that
 /// restarts would be asked more often than it helps, at double a new user's name is missing for a minute.
@@ -138,6 +142,11 @@ impl Tx {
             queries::users::take_handle(&mut self.session, did, handle).await?;
         }
         Ok(queries::users::set_identity(&mut self.session, did, handle, found.pds.as_deref()).await?)
+    }
+
+    /// Whether a table can be swept: those of the registry may not be there, or be others than we know.
+    pub async fn sweepable(&mut self, sweep: &Sweep) -> Result<Sweepable, WriteError> {
+        Ok(queries::sweeps::sweepable(&mut self.session, sweep).await?)
     }
 
     /// Deletes what has expired in one table, up to [`super::SWEEP_ROWS_MAX`] rows; how many it were.

@@ -43,9 +43,15 @@ fn settings_are_printed_with_their_origin_and_without_secrets() {
         ("ATCR__ADMIN__TOKEN", secrets[1]),
         ("ATCR__BILLING__STRIPE_SECRET_KEY", secrets[2]),
         ("ATCR__INSTANCE__LABEL", "shown"),
+        ("ATCR__REGISTRY__DID", "did:web:registry.example"),
+        ("ATCR__REGISTRY__SIGNING_KEY", "/run/key"),
     ];
+    // Stripe's key alone is refused: billing needs tiers, which only a file can have.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, crate::billing::TIERS.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
     let run = |arguments: &[&str]| {
-        let mut command = Instance::spawn(arguments, &environment);
+        let mut command = Instance::spawn(&[&["--settings", path], arguments].concat(), &environment);
         assert_eq!(command.wait_exit(PATIENCE), Exit::Code(0));
         let text = command.lines().join("\n");
         let shown: Vec<_> = secrets.iter().filter(|secret| text.contains(*secret)).collect();
@@ -76,6 +82,7 @@ fn help_teaches_commands_exit_codes_and_where_settings_come_from() {
         "leases",
         "migrate",
         "settings",
+        "status",
         "--settings <FILE>",
         "ATCR__SECTION__KEY",
         "Exit codes",
@@ -87,7 +94,7 @@ fn help_teaches_commands_exit_codes_and_where_settings_come_from() {
     ];
     let missing: Vec<_> = expected.iter().filter(|part| !text.contains(**part)).collect();
     assert!(missing.is_empty(), "{missing:?} not in:\n{text}");
-    for command in ["run", "leases", "migrate", "settings"] {
+    for command in ["run", "leases", "migrate", "settings", "status"] {
         let mut help = Instance::spawn(&[command, "--help"], &[]);
         assert_eq!(help.wait_exit(PATIENCE), Exit::Code(0), "{command}");
     }

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
 mod backfill;
+mod billing;
 mod cited;
 mod commands;
 mod exits;
 mod guards;
+mod health;
+mod labels;
 mod life;
 mod nothing_lost;
 mod operators;
@@ -15,8 +18,10 @@ mod peers;
 mod peers_index;
 mod postgres;
 mod process;
+mod status;
 mod store;
 mod stream;
 mod style;
 mod support;
 mod tree;
+mod webhooks;

@@ -46,3 +46,10 @@ fn an_account_is_written_paged_renamed_and_put_to_sleep() {
     peers.start_again("jetstream");
     assert!(peers.jetstream_url().starts_with("ws://"));
 }
+
+#[test]
+fn the_stream_and_the_relay_that_are_ours_are_what_clients_of_others_expect() {
+    let Some(peers) = Peers::start(Seed::Accounts) else { return };
+    peers.start_relay();
+    peers.check().unwrap_or_else(|said| panic!("{said}"));
+}

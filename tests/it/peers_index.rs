@@ -1,7 +1,11 @@
 //! Against the real peers, a PDS, a PLC directory and a stream of what they say: whatever happens on the way, the index
 //! ends as what `listRecords` tells of every account.
 
+mod alone;
+mod kills;
+mod launch;
 mod world;
+mod writing;
 
 use std::time::Duration;
 

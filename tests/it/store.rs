@@ -14,6 +14,7 @@ mod leases;
 mod lessons;
 mod migrations;
 mod opening;
+mod outbox;
 mod plans;
 mod requests;
 pub(crate) mod samples;

@@ -8,7 +8,7 @@ mod gaps;
 mod identity;
 mod load;
 mod order;
-mod processes;
+pub(crate) mod processes;
 mod rows;
 mod second_wire;
 mod silence;

@@ -39,9 +39,12 @@ node_part() {
 }
 
 python_part() {
-  python3 -m venv .peers/venv
+  # Anew: an environment that was moved, or whose Python is gone, does not work.
+  python3 -m venv --clear .peers/venv
   .peers/venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
   .peers/venv/bin/python -c 'import localstripe, stripe, standardwebhooks, slack_sdk, jsonschema, atproto_jetstream'
+  # as above, for requirements.txt
+  sha256sum <requirements.txt >.peers/venv/.installed-from
 }
 
 apt_part() { # on a machine that starts services on install, stop them: we run our own

@@ -3,14 +3,17 @@
 #
 #   peers.sh run NAME [options]   one of them in the foreground:
 #                                 pds labeler jetstream collectiondir
-#                                 stripe stripe-mock webhooks
+#                                 stripe stripe-mock webhooks ozone; judge reads stdin
 #   peers.sh seed URL             fills a PDS that was started with --no-seed
 #   peers.sh up DIR [NAME…]       some in the background (default: pds jetstream
 #                                 collectiondir labeler), with logs, pids and
 #                                 state files (NAME.json) in DIR
 #   peers.sh check DIR            runs the checks against what is up in DIR
 #   peers.sh check-localnet       starts localnet, and points clients of others at
-#                                 its second Jetstream wire (install.sh python)
+#                                 both its Jetstream wires (install.sh node python)
+#   peers.sh check-v1 FILE        the first wire of one that has printed FILE
+#   peers.sh check-v2 FILE        the second wire
+#   peers.sh verify-token …       see verify-token.mjs
 #   peers.sh down DIR [NAME…]     stops what `up` started (default: all of it),
 #                                 by process id
 #
@@ -19,7 +22,8 @@
 #
 # Ports can be moved as a block: PEERS_PORT_BASE=12000 peers.sh up DIR
 #   base+0 PLC  +1 PDS  +2 Jetstream  +3 collectiondir  +4 labeler
-#   +5 labeler control  +6 Stripe  +7 Stripe mock  +8 webhooks      (base 12000)
+#   +5 labeler control  +6 Stripe  +7 Stripe mock  +8 webhooks
+#   +9 Ozone  +10 Ozone control                                   (base 12000)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 base=${PEERS_PORT_BASE:-12000}
@@ -36,8 +40,10 @@ run() {
     jetstream) js jetstream-bridge.mjs --port $((base + 2)) --upstream "http://localhost:$((base + 1))" "$@" ;;
     collectiondir) js collectiondir.mjs --port $((base + 3)) --pds "http://localhost:$((base + 1))" "$@" ;;
     labeler) js labeler.mjs --port $((base + 4)) --control-port $((base + 5)) "$@" ;;
+    ozone) js ozone.mjs --port $((base + 9)) --control-port $((base + 10)) "$@" ;;
     stripe) exec "$python" "$here/stripe_local.py" --port $((base + 6)) "$@" ;;
     stripe-mock) js stripe-mock.mjs --port $((base + 7)) "$@" ;;
+    judge) js judge.mjs "$@" ;;
     webhooks) exec "$python" "$here/webhook_sink.py" --port $((base + 8)) "$@" ;;
     *) echo "unknown peer: $name" >&2; exit 2 ;;
   esac
@@ -51,7 +57,7 @@ up() {
     for name in $name; do # the default is one word list
       extra=()
       case $name in
-        labeler) [[ -s $dir/pds.json ]] && extra=(--plc "http://localhost:$base") ;;
+        labeler | ozone) [[ -s $dir/pds.json ]] && extra=(--plc "http://localhost:$base") ;;
         stripe | stripe-mock) extra=(--seed "$here/stripe-seed.json") ;;
       esac
       option=${name^^}; option=PEERS_${option//-/_}_ARGS
@@ -98,6 +104,9 @@ check() {
   return $failed
 }
 
+check_v1() { js check-localnet-v1.mjs "$@"; }
+check_v2() { exec "$python" "$here/check_jetstream_v2.py" "$@"; }
+
 check_localnet() {
   local dir pid status=0
   dir=$(mktemp -d)
@@ -107,7 +116,8 @@ check_localnet() {
     kill -0 "$pid" 2>/dev/null || { cat "$dir/localnet.log" >&2; return 1; }
     sleep 0.1
   done
-  "$python" "$here/check_jetstream_v2.py" "$dir/localnet.json" || status=1
+  (check_v1 "$dir/localnet.json") || status=1
+  (check_v2 "$dir/localnet.json") || status=1
   kill "$pid"; wait "$pid" || true
   rm -rf "$dir"
   return $status
@@ -115,10 +125,13 @@ check_localnet() {
 
 case ${1:-} in
   check-localnet) check_localnet ;;
+  check-v1) shift; check_v1 "$@" ;;
+  check-v2) shift; check_v2 "$@" ;;
   run) shift; run "$@" ;;
   up) shift; up "$@" ;;
   check) shift; check "$@" ;;
   seed) shift; js seed.mjs "$@" ;;
   down) shift; down "$@" ;;
-  *) sed -n '2,22p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  verify-token) shift; js verify-token.mjs "$@" ;;
+  *) sed -n '2,25p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

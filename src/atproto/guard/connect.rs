@@ -30,18 +30,26 @@ impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
         let (reach, test_hosts) = (self.reach, self.test_hosts);
         Box::pin(async move {
-            if let Some(at) = test_hosts.filter(|_| is_test_name(name.as_str())) {
-                return Ok(Box::new(std::iter::once(at)) as Addrs);
-            }
-            let found: Vec<SocketAddr> = lookup_host((name.as_str(), 0)).await?.take(ADDRESSES_MAX).collect();
-            let first = found.first().ok_or_else(|| io::Error::other("the name has no address"))?.ip();
-            let mut allowed = found.into_iter().filter(move |address| reach.allows(address.ip())).peekable();
-            if allowed.peek().is_none() {
-                return Err(Forbidden(first).into());
-            }
-            Ok(Box::new(allowed) as Addrs)
+            let allowed = addresses(name.as_str(), 0, reach, test_hosts).await?;
+            Ok(Box::new(allowed.into_iter()) as Addrs)
         })
     }
+}
+
+/// The addresses of a name that may be reached; at least one.
+pub(super) async fn addresses(
+    name: &str,
+    port: u16,
+    reach: Reach,
+    test_hosts: Option<SocketAddr>,
+) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+    if let Some(at) = test_hosts.filter(|_| is_test_name(name)) {
+        return Ok(vec![at]);
+    }
+    let found: Vec<SocketAddr> = lookup_host((name, port)).await?.take(ADDRESSES_MAX).collect();
+    let first = found.first().ok_or_else(|| io::Error::other("the name has no address"))?.ip();
+    let allowed: Vec<_> = found.into_iter().filter(|address| reach.allows(address.ip())).collect();
+    if allowed.is_empty() { Err(Forbidden(first).into()) } else { Ok(allowed) }
 }
 
 /// The names that no public network has. `localhost` itself is not among them: it leads where the machine says.

@@ -43,22 +43,38 @@ impl Resolver {
         }
     }
 
-    /// A whole host by its name: no path, no port except on localhost. <https://atproto.com/specs/did>
-    fn web_url(&self, did: &Did) -> Result<String, IdentityError> {
-        let id = did.id();
-        if id == "localhost" || id.starts_with("localhost%3A") {
-            let port = id.strip_prefix("localhost%3A").map_or(Ok(80), str::parse::<u16>);
-            let port = port.map_err(|_| unsupported(did, "its port is no number"))?;
+    /// Where a service is that is known by its did:web: scheme, host and port. Nobody is asked. Unlike with an account's
+    /// document, a port may be named: <https://w3c-ccg.github.io/did-method-web/>.
+    pub fn web_origin(&self, did: &Did) -> Result<String, IdentityError> {
+        let (name, port) = match did.id().split_once("%3A") {
+            None => (did.id(), None),
+            Some((name, port)) => {
+                let port = port.parse::<u16>().ok().filter(|port| *port != 0);
+                (name, Some(port.ok_or_else(|| unsupported(did, "its port is no number"))?))
+            }
+        };
+        let scheme = if name == "localhost" {
             if !self.guarded.allows_loopback() {
                 return Err(unsupported(did, "localhost is for tests"));
             }
-            return Ok(format!("http://localhost:{port}/.well-known/did.json"));
+            "http"
+        } else {
+            match Handle::parse(name) {
+                Ok(host) if self.may_ask(&host) => "https",
+                Ok(_) => return Err(unsupported(did, "its host is reserved")),
+                Err(_) => return Err(unsupported(did, "a did:web is a host name alone")),
+            }
+        };
+        Ok(port.map_or_else(|| format!("{scheme}://{name}"), |port| format!("{scheme}://{name}:{port}")))
+    }
+
+    /// A whole host by its name: no path, no port except on localhost. <https://atproto.com/specs/did>
+    fn web_url(&self, did: &Did) -> Result<String, IdentityError> {
+        let id = did.id();
+        if id.contains("%3A") && !id.starts_with("localhost%3A") {
+            return Err(unsupported(did, "a did:web is a host name alone"));
         }
-        match Handle::parse(id) {
-            Ok(host) if self.may_ask(&host) => Ok(format!("https://{host}/.well-known/did.json")),
-            Ok(_) => Err(unsupported(did, "its host is reserved")),
-            Err(_) => Err(unsupported(did, "a did:web is a host name alone")),
-        }
+        Ok(format!("{}/.well-known/did.json", self.web_origin(did)?))
     }
 }
 

@@ -5,6 +5,7 @@ use url::Url;
 
 use crate::atproto::did::Did;
 use crate::atproto::handle::Handle;
+use crate::atproto::key::PublicKey;
 
 /// The parts of a document that matter here.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,6 +13,12 @@ pub(super) struct Document {
     /// What it claims to be called; unproven.
     pub(super) handle: Option<Handle>,
     pub(super) pds: Option<String>,
+    /// Where it answers as a hold.
+    pub(super) hold: Option<String>,
+    /// Where its labels are.
+    pub(super) labeler: Option<String>,
+    /// What its labels are signed with. No other key of the document can stand in for it.
+    pub(super) label_key: Option<PublicKey>,
 }
 
 impl Document {
@@ -21,7 +28,16 @@ impl Document {
         if document["id"].as_str() != Some(did.as_str()) {
             return Err("it is of another did");
         }
-        Ok(Self { handle: handle(&document), pds: pds(did, &document, plain_http) })
+        let service = |id, kind| service(did, &document, id, kind, plain_http);
+        let pds = service("#atproto_pds", Some("AtprotoPersonalDataServer"));
+        Ok(Self {
+            handle: handle(&document),
+            // A hold's own repository is served at the same address, so an older document without the service leads there.
+            hold: service("#atcr_hold", None).or_else(|| pds.clone()),
+            pds,
+            labeler: service("#atproto_labeler", Some("AtprotoLabeler")),
+            label_key: key(did, &document, "#atproto_label"),
+        })
     }
 }
 
@@ -31,19 +47,29 @@ fn handle(document: &Value) -> Option<Handle> {
     claims.iter().find_map(|claim| Handle::parse(claim.as_str()?.strip_prefix("at://")?).ok())
 }
 
-/// The first service of that name, for good or ill: a later one must not be able to stand in for it.
-fn pds(did: &Did, document: &Value, plain_http: bool) -> Option<String> {
-    let is_pds = |service: &&Value| {
-        let id = service["id"].as_str().unwrap_or_default();
-        id.strip_prefix(did.as_str()).unwrap_or(id) == "#atproto_pds"
+/// The first of that name, for good or ill: a later one must not be able to stand in for it.
+fn first<'a>(did: &Did, list: &'a Value, name: &str) -> Option<&'a Value> {
+    let is_it = |entry: &&Value| {
+        let id = entry["id"].as_str().unwrap_or_default();
+        id.strip_prefix(did.as_str()).unwrap_or(id) == name
     };
-    let service = document["service"].as_array()?.iter().find(is_pds)?;
-    if service["type"].as_str() != Some("AtprotoPersonalDataServer") {
+    list.as_array()?.iter().find(is_it)
+}
+
+/// The origin of a service.
+fn service(did: &Did, document: &Value, name: &str, kind: Option<&str>, plain_http: bool) -> Option<String> {
+    let service = first(did, &document["service"], name)?;
+    if kind.is_some() && service["type"].as_str() != kind {
         return None;
     }
     let url = Url::parse(service["serviceEndpoint"].as_str()?).ok()?;
     let scheme_ok = url.scheme() == "https" || (plain_http && url.scheme() == "http");
     scheme_ok.then(|| url.origin().ascii_serialization())
+}
+
+fn key(did: &Did, document: &Value, name: &str) -> Option<PublicKey> {
+    let method = first(did, &document["verificationMethod"], name)?;
+    PublicKey::from_method(method["type"].as_str()?, method["publicKeyMultibase"].as_str()?).ok()
 }
 
 #[cfg(test)]
@@ -100,11 +126,45 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_is_where_its_own_service_says_or_at_its_repository() {
+        let pds = json!({"id": "#atproto_pds", "type": "AtprotoPersonalDataServer",
+            "serviceEndpoint": "https://pds.example"});
+        let hold = |url: &str| json!({"id": "#atcr_hold", "type": "AtcrHoldService", "serviceEndpoint": url});
+        for (services, found) in [
+            (json!([pds, hold("https://hold.example/x")]), Some("https://hold.example")),
+            (json!([pds]), Some("https://pds.example")),
+            (json!([hold("https://hold.example")]), Some("https://hold.example")),
+            (json!([hold("http://hold.example")]), None),
+            (json!([]), None),
+        ] {
+            let document = read(&json!({"id": "did:plc:alice", "service": services})).unwrap();
+            assert_eq!(document.hold.as_deref(), found, "{services}");
+        }
+    }
+
+    #[test]
     fn what_is_no_document_of_the_account_is_refused() {
         let did = Did::parse("did:plc:alice").unwrap();
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         for body in ["", "<html>", "null", "[]", "{}", r#"{"id":"did:plc:bob"}"#, r#"{"id":5}"#, &deep] {
             assert!(Document::read(&did, body.as_bytes(), false).is_err());
         }
+    }
+
+    #[test]
+    fn the_label_key_is_the_one_of_that_name_and_no_other() {
+        let text = "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme";
+        let method = |id: &str| json!({"id": id, "type": "Multikey", "publicKeyMultibase": text});
+        let key_of = |methods: Value| {
+            read(&json!({"id": "did:plc:alice", "verificationMethod": methods})).unwrap().label_key
+        };
+        for id in ["#atproto_label", "did:plc:alice#atproto_label"] {
+            assert_eq!(key_of(json!([method("#atproto"), method(id)])).unwrap().to_string(), text);
+        }
+        for id in ["#atproto", "did:plc:alice#atproto", "did:plc:bob#atproto_label", "#atproto_label2"] {
+            assert_eq!(key_of(json!([method(id)])), None, "{id}");
+        }
+        let broken = json!({"id": "#atproto_label", "type": "Multikey", "publicKeyMultibase": "z1"});
+        assert_eq!(key_of(json!([broken, method("#atproto_label")])), None, "a later one stands in for none");
     }
 }

@@ -50,7 +50,8 @@ impl Resolver {
     }
 
     async fn ask_file(&self, handle: &Handle) -> Found {
-        match self.guarded.get(&format!("https://{handle}/.well-known/atproto-did"), ANSWER_LEN_MAX).await {
+        let url = format!("https://{handle}/.well-known/atproto-did");
+        match self.guarded.get_once(&url, ANSWER_LEN_MAX).await {
             Ok(answer) => file_says(&answer),
             Err(error @ GuardError::NoRoots(_)) => Found::Failed(error.to_string()),
             Err(error) if error.is_temporary() => Found::Failed(error.to_string()),

@@ -244,3 +244,20 @@ async fn what_the_protocol_does_not_resolve_is_not_asked() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_service_is_where_its_did_web_says_and_nobody_is_asked() {
+    let resolver = Network::of_handle("x.test", (404, "")).resolver().await;
+    for (text, origin) in [
+        ("did:web:hold.example.com", Some("https://hold.example.com")),
+        ("did:web:hold.example.com%3A8443", Some("https://hold.example.com:8443")),
+        ("did:web:localhost%3A8080", Some("http://localhost:8080")),
+        ("did:web:hold.example.com%3A0", None),
+        ("did:web:hold.example.com%3A8443%2Fx", None),
+        ("did:web:hold.example.com:8443", None),
+        ("did:web:127.0.0.1%3A8443", None),
+        ("did:web:hold.internal", None),
+    ] {
+        assert_eq!(resolver.web_origin(&did(text)).ok().as_deref(), origin, "{text}");
+    }
+}

@@ -62,6 +62,10 @@ pub enum Refusal {
     RepoUnseen,
     /// The server has no such method.
     NotServed,
+    /// The user is not of the hold's crew.
+    UserNotFound,
+    /// It does not take what we show to prove who we are.
+    Unproven,
     /// Anything else.
     Other,
 }
@@ -84,6 +88,13 @@ impl XrpcError {
             Self::Refused { refusal, .. } => Some(*refusal),
             _ => None,
         }
+    }
+
+    /// Whether the server does not take what we showed to prove who we are, and so will not take it from the next one either.
+    pub fn is_unproven(&self) -> bool {
+        let by_status =
+            matches!(self, Self::Refused { status: 401 | 403, .. } | Self::NotXrpc { status: 401 | 403, .. });
+        by_status || self.refusal() == Some(Refusal::Unproven)
     }
 
     /// Whether the answer has more bytes than were allowed.
@@ -128,6 +139,8 @@ fn by_name(envelope: &Envelope) -> Refusal {
         "RepoDeactivated" => Refusal::RepoDeactivated,
         "RepoTakendown" => Refusal::RepoTakendown,
         "RepoSuspended" => Refusal::RepoSuspended,
+        "UserNotFound" => Refusal::UserNotFound,
+        "AuthRequired" | "AuthenticationRequired" | "AuthMissing" => Refusal::Unproven,
         "MethodNotImplemented" | "XRPCNotSupported" => Refusal::NotServed,
         // The only words that are looked at: there is no name to go by.
         "InvalidRequest" if envelope.message.as_deref().is_some_and(is_unseen) => Refusal::RepoUnseen,

@@ -96,7 +96,7 @@ fn parameters_are_encoded_and_the_servers_path_is_not_kept() {
         body_len_max: 1,
         timeout: None,
     };
-    let (url, host) = address(&asked).unwrap();
+    let (url, host) = address_of(asked.base, asked.method, asked.parameters).unwrap();
     let expected = "https://pds.example:8443/xrpc/com.atproto.repo.listRecords?repo=did%3Aplc%3Aa&cursor=a+b%26c%3Dd%2F%3F";
     assert_eq!((url.as_str(), host.as_str()), (expected, "pds.example:8443"));
 }

@@ -74,12 +74,12 @@ pub(super) async fn list(visit: Visit<'_>, identity: Identity, rev: Rev) -> Resu
             }
         }
     }
-    let Reading { visit, records, .. } = reading;
+    let Reading { visit, records, bytes_left, .. } = reading;
     match shortfall {
         Some(error) if complete.is_empty() && records.is_empty() => Err(error),
         shortfall => {
-            let requests = visit.requests;
-            Ok(Fetched::Listed(Listing { identity, rev, records, complete, shortfall, requests }))
+            let (requests, len) = (visit.requests, REPOSITORY_LEN_MAX - bytes_left);
+            Ok(Fetched::Listed(Listing { identity, rev, records, complete, shortfall, requests, len }))
         }
     }
 }

@@ -138,7 +138,7 @@ async fn a_hold_tells_its_revision_in_its_status() {
         let listing = stage.listing(&hold).await;
         assert_eq!((rkeys(&listing), listing.complete.len()), (vec!["self"], 9));
         assert!(matches!(
-            stage.fetcher.fetch(&hold, Some(&listing.rev)).await,
+            stage.fetcher.fetch(&hold, Some(&Known { rev: listing.rev, pds: None })).await,
             Ok(Fetched::Unchanged { .. })
         ));
     }

@@ -106,25 +106,6 @@ async fn a_failure_keeps_what_was_read_and_says_what_was_not() {
 }
 
 #[tokio::test]
-async fn an_unchanged_repository_costs_its_pds_one_request() {
-    let stage = Stage::start().await;
-    let did = stage.account("alice", 0, 3);
-    let rev = stage.listing(&did).await.rev;
-    let pds = || stage.net.requests(&On::site(Site::Pds(0)));
-    let before = pds();
-    let fetched = stage.fetcher.fetch(&did, Some(&rev)).await.unwrap();
-    assert!(matches!(fetched, Fetched::Unchanged { rev: same, .. } if same == rev), "{fetched:?}");
-    assert_eq!(pds() - before, 1);
-    stage.net.delete(did.as_str(), records::TAG, &records::tag_rkey("hello", "v00001"));
-    let Fetched::Listed(listing) = stage.fetcher.fetch(&did, Some(&rev)).await.unwrap() else {
-        panic!("unchanged")
-    };
-    assert!(listing.rev > rev && listing.records.len() == 2);
-    assert_eq!(u64::from(listing.requests), pds() - before - 1);
-}
-
-/// The revision is from before the first page: what changes during the listing has a later one.
-#[tokio::test]
 async fn what_changes_during_a_listing_has_a_revision_above_it() {
     let stage = Stage::start().await;
     let did = stage.account("alice", 0, 3);

@@ -5,13 +5,13 @@ use tokio::time::Instant;
 use super::dial::DialError;
 use super::hosts::Outcome;
 use super::inflate::Undecodable;
-use super::liveness::Liveness;
 use super::meters::Meters;
 use super::opening::Why;
 use super::queue::{Gap, Gone};
 use super::resume::{Cursor, GapReason, Plan};
 use super::session::{Ended, Reason};
 use super::{CursorSource, Follower, Host};
+use crate::atproto::socket::liveness::Liveness;
 use crate::ingest::wire::Wire;
 
 impl<C: CursorSource> Follower<C> {

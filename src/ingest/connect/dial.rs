@@ -4,31 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::MaybeTlsStream;
 use tokio_tungstenite::tungstenite::error::Error as WsError;
 use tokio_tungstenite::tungstenite::http::Response;
-use tokio_tungstenite::tungstenite::http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_with_config};
 
 use super::Config;
 use super::address::Host;
 use super::opening::{Refusal, Why};
 use super::resume::Cursor;
-use super::sieve::Sieve;
-
-/// The longest wait that a host may demand. Half is soon enough to be refused again; double leaves a host alone for long
-/// after one wrong header.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
-
-/// A connection after its handshake.
-pub(super) type Socket = WebSocketStream<Sieve<MaybeTlsStream<TcpStream>>>;
+use crate::atproto::socket::{self, Socket, Stream};
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -86,10 +74,7 @@ impl Answer {
         let body = response.body().as_deref().unwrap_or_default();
         let error = serde_json::from_slice(body).ok();
         let refusal = error.map(|of: XrpcError| Refusal::new(&of.error, of.message.as_deref()));
-        // The other form, a date, is as good as none: our own waits are of the same length.
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let retry_after = seconds.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_MAX));
-        Self { status: response.status().as_u16(), refusal, retry_after }
+        Self { status: response.status().as_u16(), refusal, retry_after: socket::retry_after(response) }
     }
 
     /// Why, as far as it can be told.
@@ -136,34 +121,16 @@ pub(super) async fn dial(
     timeout(config.connect_timeout, attempt).await.unwrap_or(Err(DialError::Timeout(config.connect_timeout)))
 }
 
-/// TCP to the first address that answers; each gets its share of the time, so that a black-holed one does not take all.
 async fn reach(host: &Host, within: Duration) -> Result<TcpStream, DialError> {
     let found = tokio::net::lookup_host((host.bare_name(), host.port)).await.map_err(DialError::Lookup)?;
-    let addresses: Vec<_> = found.collect();
-    let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(e)) => last = e,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
-    }
-    Err(DialError::Tcp(last))
+    socket::tcp(&Vec::from_iter(found), within).await.map_err(DialError::Tcp)
 }
 
-async fn encrypted(
-    host: &Host,
-    stream: TcpStream,
-    tls: &Arc<ClientConfig>,
-) -> Result<MaybeTlsStream<TcpStream>, DialError> {
+async fn encrypted(host: &Host, stream: TcpStream, tls: &Arc<ClientConfig>) -> Result<Stream, DialError> {
     if !host.tls {
         return Ok(MaybeTlsStream::Plain(stream));
     }
-    let name = ServerName::try_from(host.bare_name().to_owned())
-        .map_err(|e| DialError::Tls(io::Error::new(io::ErrorKind::InvalidInput, e)))?;
-    let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(DialError::Tls)?;
-    Ok(MaybeTlsStream::Rustls(stream))
+    socket::tls(host.bare_name(), stream, tls).await.map_err(DialError::Tls)
 }
 
 async fn shake(
@@ -171,22 +138,11 @@ async fn shake(
     cursor: Cursor,
     dictionary: Option<u32>,
     config: &Config,
-    stream: MaybeTlsStream<TcpStream>,
+    stream: Stream,
 ) -> Result<Socket, DialError> {
     let url = host.request(&config.collections, cursor, dictionary);
-    let mut request = url.into_client_request().map_err(DialError::Handshake)?;
-    if let Ok(agent) = HeaderValue::from_str(&config.user_agent) {
-        request.headers_mut().insert(USER_AGENT, agent);
-    }
-    // The sieve keeps messages under the limit; the library's own limits only stand behind it.
-    let limits = WebSocketConfig::default()
-        .write_buffer_size(0)
-        .max_write_buffer_size(64 << 10)
-        .max_frame_size(Some(config.message_bytes_max))
-        .max_message_size(Some(config.message_bytes_max));
-    let stream = Sieve::new(stream, config.message_bytes_max);
-    match client_async_with_config(request, stream, Some(limits)).await {
-        Ok((socket, _)) => Ok(socket),
+    match socket::shake(&url, &config.user_agent, config.message_bytes_max, stream).await {
+        Ok(socket) => Ok(socket),
         Err(WsError::Http(answer)) => Err(DialError::Refused(Box::new(Answer::of(&answer)))),
         Err(e) => Err(DialError::Handshake(e)),
     }

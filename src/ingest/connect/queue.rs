@@ -52,7 +52,7 @@ pub struct Frame {
     /// The message.
     pub bytes: Bytes,
     /// Gives its bytes back to the queue's budget when the frame is dropped.
-    pub(super) room: Option<OwnedSemaphorePermit>,
+    pub(in crate::ingest) room: Option<OwnedSemaphorePermit>,
 }
 
 /// The socket's end.
@@ -73,7 +73,7 @@ pub struct FrameReceiver {
 
 /// The writer has gone: nobody wants frames any more.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(in crate::ingest) struct Gone;
 
 /// A queue of at most `frames` frames and `bytes` bytes; the product's are [`QUEUE_FRAMES`] and [`QUEUE_BYTES`].
 pub fn queue(frames: usize, bytes: usize) -> (FrameSender, FrameReceiver) {
@@ -89,7 +89,7 @@ pub fn queue(frames: usize, bytes: usize) -> (FrameSender, FrameReceiver) {
 
 impl FrameSender {
     /// Waits for room and puts the frame in. Cancel-safe in that a dropped call has put nothing in; the frame is lost.
-    pub(super) async fn send(&self, mut frame: Frame) -> Result<(), Gone> {
+    pub(in crate::ingest) async fn send(&self, mut frame: Frame) -> Result<(), Gone> {
         // A message over the whole budget takes all of it, rather than wait for ever.
         let size = u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX).min(self.budget);
         let room = Arc::clone(&self.room);

@@ -10,13 +10,13 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::address::Host;
-use super::dial::Socket;
 use super::inflate::{Inflate, Undecodable};
-use super::liveness::{Dead, Liveness, Verdict};
 use super::meters::Meters;
 use super::opening::{Heard, Opening, Refusal};
 use super::queue::{Frame, FrameSender, Gap, Gone};
 use super::resume::GapReason;
+use crate::atproto::socket::Socket;
+use crate::atproto::socket::liveness::{Dead, Liveness, Verdict};
 
 /// How long a leaving client waits for its close frame to be written. It is a courtesy: half or double, nothing breaks.
 const CLOSE_WITHIN: Duration = Duration::from_millis(100);

@@ -156,6 +156,14 @@ const IN_A_FILE: &[(&str, &[&str])] = &[
          [[billing.tiers]]\nname = 'a'\nprice_ids = ['p']\nmax_webhooks = 1\nall_triggers = true\n",
         &["a different name for each tier", "each price in one tier"],
     ),
+    (
+        "[billing]\nstripe_secret_key = 'k'",
+        &[
+            "registry.did = \"\" (default): expected the registry's DID while billing.stripe_secret_key is set",
+            "registry.signing_key = \"\" (default): expected a file with the registry's private key",
+            "billing.tiers = [] (default): expected at least one tier with a price",
+        ],
+    ),
     // Texts.
     ("[instance]\nlabel = \"a\\nb\"", &["instance.label = \"a\\nb\" (", "expected at most 64 characters"]),
     ("[network]\nuser_agent = ''", &["network.user_agent = \"\" (", "printable ASCII"]),

@@ -28,10 +28,15 @@ fn values_are_listed_as_they_are_in_effect() {
     assert_eq!(listed(&settings, "admin.listen").value, "auto");
 }
 
+/// What billing asks for, but for its key.
+const WITH_BILLING: &str = "[registry]\ndid = 'did:web:registry.example'\nsigning_key = '/run/key'\n[billing]\ntiers = [\
+    { name = 'free', price_ids = [], max_webhooks = 1, all_triggers = false },\
+    { name = 'pro', price_ids = ['p'], max_webhooks = 9, all_triggers = true }]\n";
+
 #[test]
 fn no_secret_is_shown_by_the_listing_or_by_debug() {
     let settings = load(
-        "",
+        WITH_BILLING,
         &[
             ("ATCR__ADMIN__TOKEN", "hunter2"),
             ("ATCR__BILLING__STRIPE_SECRET_KEY", "hunter2"),

@@ -126,7 +126,7 @@ impl SqlLeases {
 }
 
 fn due_repo(row: backfill_repos::DueRow) -> Result<DueRepo, ReadError> {
-    let (did, run, rev, forced, listed, failures, gone, is_known, identity_due_at) = row;
+    let (did, run, rev, forced, listed, failures, gone, is_known, identity_due_at, pds) = row;
     let did = stored_did(&did)?;
     let rev = match rev {
         Some(text) => {
@@ -143,6 +143,7 @@ fn due_repo(row: backfill_repos::DueRow) -> Result<DueRepo, ReadError> {
         gone_for: gone.map(since),
         is_known,
         identity_due: identity_due_at.map(|due_at| IdentityDue { did: did.clone(), due_at, failures: 0 }),
+        pds,
         did,
     })
 }

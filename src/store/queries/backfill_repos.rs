@@ -7,16 +7,17 @@ use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 
 use super::chunked;
 use super::leases::micros;
-use crate::atproto::Did;
-use crate::store::backfill::{Gone, RepoOutcome};
+use crate::atproto::{Did, Rev};
+use crate::store::backfill::{Gone, RepoOutcome, RepoRead};
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
 /// DID, run, rev, forced, microseconds since it was last listed, failures, microseconds since it was first said to be
-/// gone, whether it has an account in the index, and since when that account's identity is due.
+/// gone, whether it has an account in the index, since when that account's identity is due, and its PDS if nothing speaks
+/// against it.
 #[rustfmt::skip]
 pub(in crate::store) type DueRow =
-    (String, i64, Option<String>, bool, Option<i64>, i64, Option<i64>, bool, Option<i64>);
+    (String, i64, Option<String>, bool, Option<i64>, i64, Option<i64>, bool, Option<i64>, Option<String>);
 
 /// State, forced, failures, last error.
 pub(in crate::store) type RepoRow = (String, bool, i64, Option<String>);
@@ -25,7 +26,8 @@ pub(in crate::store) type RepoRow = (String, bool, i64, Option<String>);
 pub(in crate::store) async fn due(session: &mut Session, limit: i64) -> QueryResult<Vec<DueRow>> {
     let select = Statement::new(
         "SELECT r.did, r.run, r.rev, r.forced, {now_us} - r.listed_at, r.failures, {now_us} - r.gone_at,
-             u.did IS NOT NULL, u.identity_due_at
+             u.did IS NOT NULL, u.identity_due_at,
+             CASE WHEN u.active AND u.identity_due_at IS NULL AND r.gone_at IS NULL THEN u.pds END
          FROM backfill_repo r LEFT JOIN users u ON u.did = r.did
          WHERE r.next_at <= {now_us} ORDER BY r.next_at LIMIT ?",
     );
@@ -39,6 +41,7 @@ pub(in crate::store) async fn due(session: &mut Session, limit: i64) -> QueryRes
         Nullable<BigInt>,
         Bool,
         Nullable<BigInt>,
+        Nullable<Text>,
     );
     session.load::<Row, DueRow>(select.bind(limit)).await
 }
@@ -71,14 +74,14 @@ pub(in crate::store) async fn find(
 ) -> QueryResult<()> {
     for chunk in chunked(dids, |did| row![did.as_str(), run, forced]) {
         let upsert = Statement::new(
-            "WITH found (did, run, forced) AS (VALUES {rows})
+            "WITH found (did, run, forced) AS ({rows})
              INSERT INTO backfill_repo (did, run, state, forced, next_at, found_at)
              SELECT did, run, 'waiting', forced, {now_us}, {now_us} FROM found WHERE TRUE
              ON CONFLICT (did) DO UPDATE SET run = excluded.run, state = 'waiting', next_at = excluded.next_at,
                  found_at = excluded.found_at, forced = (backfill_repo.forced OR excluded.forced)
              WHERE backfill_repo.run < excluded.run",
         );
-        session.execute(upsert.rows(&chunk)).await?;
+        session.execute(upsert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -87,48 +90,47 @@ pub(in crate::store) async fn find(
 pub(in crate::store) async fn force(session: &mut Session, dids: &[Did]) -> QueryResult<()> {
     for chunk in chunked(dids, |did| row![did.as_str()]) {
         let upsert = Statement::new(
-            "WITH wanted (did) AS (VALUES {rows})
+            "WITH wanted (did) AS ({rows})
              INSERT INTO backfill_repo (did, run, state, forced, next_at, found_at)
              SELECT did, 0, 'waiting', TRUE, 0, {now_us} FROM wanted WHERE TRUE
              ON CONFLICT (did) DO UPDATE SET state = 'waiting', forced = TRUE, next_at = excluded.next_at,
                  found_at = excluded.found_at",
         );
-        session.execute(upsert.rows(&chunk)).await?;
+        session.execute(upsert.rows(chunk)).await?;
     }
     Ok(())
 }
 
-/// What came of reading a repository.
-pub(in crate::store) async fn set_outcome(
-    session: &mut Session,
-    did: &Did,
-    outcome: &RepoOutcome,
-) -> QueryResult<()> {
-    let rev = match &outcome.rev {
-        Some(Some(rev)) => ("?", Some(rev.as_str())),
-        Some(None) => ("NULL", None),
-        None => ("rev", None),
-    };
-    let gone_at = match outcome.gone {
-        Gone::AsBefore => "gone_at",
-        Gone::Seen => "COALESCE(gone_at, {now_us})",
-        Gone::Not => "NULL",
-    };
-    let listed_at = if outcome.is_listed { "{now_us}" } else { "listed_at" };
-    let text = format!(
-        "UPDATE backfill_repo SET state = ?, failures = ?, last_error = ?, next_at = {{now_us}} + ?, forced = FALSE,
-             rev = {}, gone_at = {gone_at}, listed_at = {listed_at}
-         WHERE did = ?",
-        rev.0
-    );
-    let update = Statement::new(&text)
-        .bind(outcome.state.name())
-        .bind(i64::from(outcome.failures))
-        .bind(outcome.error.as_deref())
-        .bind(outcome.next_in.map(|wait: Duration| micros(wait)));
-    let update = if rev.1.is_some() { update.bind(rev.1) } else { update };
-    session.execute(update.bind(did.as_str())).await?;
+/// What came of reading repositories.
+pub(in crate::store) async fn set_outcomes(session: &mut Session, reads: &[RepoRead]) -> QueryResult<()> {
+    for chunk in chunked(reads, |read| {
+        let RepoOutcome { state, rev, is_listed, failures, error, next_in, gone } = &read.outcome;
+        let (next_in, gone) = (next_in.map(|wait: Duration| micros(wait)), gone_word(*gone));
+        let (tells_rev, rev) = (rev.is_some(), rev.as_ref().and_then(|rev| rev.as_ref().map(Rev::as_str)));
+        let failures = i64::from(*failures);
+        row![read.did.as_str(), state.name(), failures, error, next_in, tells_rev, rev, gone, *is_listed]
+    }) {
+        let update = Statement::new(
+            "WITH tried (did, state, failures, error, next_in, tells_rev, rev, gone, is_listed) AS ({rows})
+             UPDATE backfill_repo SET state = tried.state, failures = tried.failures, last_error = tried.error,
+                 next_at = {now_us} + tried.next_in, forced = FALSE,
+                 rev = CASE WHEN tried.tells_rev THEN tried.rev ELSE backfill_repo.rev END,
+                 gone_at = CASE tried.gone WHEN 'seen' THEN COALESCE(backfill_repo.gone_at, {now_us})
+                     WHEN 'not' THEN NULL ELSE backfill_repo.gone_at END,
+                 listed_at = CASE WHEN tried.is_listed THEN {now_us} ELSE backfill_repo.listed_at END
+             FROM tried WHERE backfill_repo.did = tried.did",
+        );
+        session.execute(update.rows(chunk)).await?;
+    }
     Ok(())
+}
+
+fn gone_word(gone: Gone) -> &'static str {
+    match gone {
+        Gone::AsBefore => "as before",
+        Gone::Seen => "seen",
+        Gone::Not => "not",
+    }
 }
 
 /// Forgets a repository.

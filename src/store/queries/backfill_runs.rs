@@ -84,11 +84,11 @@ pub(in crate::store) async fn set_lists(
     let numbered: Vec<_> = (0..).zip(lists).collect();
     for chunk in chunked(&numbered, |(place, (source, collection))| row![source, *collection, *place, run]) {
         let insert = Statement::new(
-            "WITH new (source, collection, place, run) AS (VALUES {rows})
+            "WITH new (source, collection, place, run) AS ({rows})
              INSERT INTO backfill_list (source, collection, place, run, state, next_at)
              SELECT source, collection, place, run, 'waiting', {now_us} FROM new",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }

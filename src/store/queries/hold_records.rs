@@ -16,10 +16,10 @@ pub(in crate::store) async fn delete(
 ) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(&format!(
-            "WITH gone (did, rkey) AS (VALUES {{rows}})
+            "WITH gone (did, rkey) AS ({{rows}})
              DELETE FROM {table} WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)"
         ));
-        session.execute(delete.rows(&chunk)).await?;
+        session.execute(delete.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -27,8 +27,8 @@ pub(in crate::store) async fn delete(
 /// Deletes the captains of holds.
 pub(in crate::store) async fn delete_captains(session: &mut Session, keys: &[Key<'_>]) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, _)| row![*did]) {
-        let delete = Statement::new("DELETE FROM captains WHERE hold_did IN (VALUES {rows})");
-        session.execute(delete.rows(&chunk)).await?;
+        let delete = Statement::new("DELETE FROM captains WHERE hold_did IN ({rows})");
+        session.execute(delete.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -41,11 +41,11 @@ pub(in crate::store) async fn delete_stats(
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(
-            "WITH gone (did, rkey) AS (VALUES {rows})
+            "WITH gone (did, rkey) AS ({rows})
              DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)
              RETURNING owner_did, repository",
         );
-        repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
+        repositories.extend(session.load::<(Text, Text), _>(delete.rows(chunk)).await?);
     }
     Ok(repositories)
 }
@@ -58,9 +58,9 @@ pub(in crate::store) async fn counted_by(
     let mut repositories = Vec::new();
     for chunk in chunked(holds, |(did, _)| row![*did]) {
         let select = Statement::new(
-            "SELECT DISTINCT owner_did, repository FROM hold_repository_stats WHERE hold_did IN (VALUES {rows})",
+            "SELECT DISTINCT owner_did, repository FROM hold_repository_stats WHERE hold_did IN ({rows})",
         );
-        repositories.extend(session.load::<(Text, Text), _>(select.rows(&chunk)).await?);
+        repositories.extend(session.load::<(Text, Text), _>(select.rows(chunk)).await?);
     }
     Ok(repositories)
 }
@@ -77,9 +77,9 @@ pub(in crate::store) async fn insert_captains(
     }) {
         let insert = Statement::new(
             "INSERT INTO captains
-             (hold_did, owner_did, public, allow_all_crew, deployed_at, region, provider, successor_did) VALUES {rows}",
+             (hold_did, owner_did, public, allow_all_crew, deployed_at, region, provider, successor_did) {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -94,9 +94,9 @@ pub(in crate::store) async fn insert_crew(
         row![*did, *rkey, c.member.as_str(), &c.role, permissions, c.added_at.0, &c.tier]
     }) {
         let insert = Statement::new(
-            "INSERT INTO crew (hold_did, rkey, member_did, role, permissions, added_at, tier) VALUES {rows}",
+            "INSERT INTO crew (hold_did, rkey, member_did, role, permissions, added_at, tier) {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -123,9 +123,9 @@ pub(in crate::store) async fn insert_stats(
         let insert = Statement::new(
             "INSERT INTO hold_repository_stats
              (hold_did, rkey, owner_did, repository, pull_count, push_count, last_pull, last_push, updated_at)
-             VALUES {rows}",
+             {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -153,9 +153,9 @@ pub(in crate::store) async fn insert_scans(
     }) {
         let insert = Statement::new(
             "INSERT INTO scans (hold_did, rkey, manifest_digest, repository, owner_did, critical, high, medium, low,
-                 total, scanner_version, scanned_at) VALUES {rows}",
+                 total, scanner_version, scanned_at) {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }

@@ -29,8 +29,8 @@ pub(in crate::store) async fn insert_missing(session: &mut Session, names: &[Lea
     }
     let mut names: Vec<_> = names.iter().map(|name| row![name.as_str()]).collect();
     names.dedup_by_key(|[name]| format!("{name:?}"));
-    let insert = Statement::new("INSERT INTO lease (name) VALUES {rows} ON CONFLICT (name) DO NOTHING");
-    session.execute(insert.rows(&names)).await?;
+    let insert = Statement::new("INSERT INTO lease (name) {rows} ON CONFLICT (name) DO NOTHING");
+    session.execute(insert.rows(names)).await?;
     Ok(())
 }
 

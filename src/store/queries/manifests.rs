@@ -16,10 +16,10 @@ pub(in crate::store) async fn delete(
     let mut repositories = Vec::new();
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(
-            "WITH gone (did, rkey) AS (VALUES {rows})
+            "WITH gone (did, rkey) AS ({rows})
              DELETE FROM manifests WHERE (did, rkey) IN (SELECT did, rkey FROM gone) RETURNING did, repository",
         );
-        repositories.extend(session.load::<(Text, Text), _>(delete.rows(&chunk)).await?);
+        repositories.extend(session.load::<(Text, Text), _>(delete.rows(chunk)).await?);
     }
     Ok(repositories)
 }
@@ -55,9 +55,9 @@ pub(in crate::store) async fn insert(
     }) {
         let insert = Statement::new(
             "INSERT INTO manifests (did, rkey, repository, digest, media_type, schema_version, hold_did, created_at,
-                 artifact_type, config_digest, config_size, config_media_type, subject_digest) VALUES {rows}",
+                 artifact_type, config_digest, config_size, config_media_type, subject_digest) {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     insert_layers(session, manifests).await?;
     insert_references(session, manifests).await?;
@@ -72,10 +72,9 @@ async fn insert_layers(session: &mut Session, manifests: &[(Key<'_>, &Manifest)]
     for chunk in chunked(&layers, |((did, rkey), index, layer)| {
         row![*did, *rkey, *index, &layer.digest, layer.size, &layer.media_type]
     }) {
-        let insert = Statement::new(
-            "INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) VALUES {rows}",
-        );
-        session.execute(insert.rows(&chunk)).await?;
+        let insert =
+            Statement::new("INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) {rows}");
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -103,9 +102,9 @@ async fn insert_references(session: &mut Session, manifests: &[(Key<'_>, &Manife
     }) {
         let insert = Statement::new(
             "INSERT INTO manifest_references (did, rkey, reference_index, digest, size, media_type, os, architecture,
-                 variant, os_version, is_attestation) VALUES {rows}",
+                 variant, os_version, is_attestation) {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -114,8 +113,8 @@ async fn insert_annotations(session: &mut Session, manifests: &[(Key<'_>, &Manif
     let annotations: Vec<_> =
         manifests.iter().flat_map(|(key, m)| m.annotations.iter().map(move |entry| (key, entry))).collect();
     for chunk in chunked(&annotations, |((did, rkey), (key, value))| row![*did, *rkey, *key, *value]) {
-        let insert = Statement::new("INSERT INTO manifest_annotations (did, rkey, key, value) VALUES {rows}");
-        session.execute(insert.rows(&chunk)).await?;
+        let insert = Statement::new("INSERT INTO manifest_annotations (did, rkey, key, value) {rows}");
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }

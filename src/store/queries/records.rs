@@ -4,15 +4,19 @@ use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::chunked;
-use crate::atproto::{Change, Collection, Did, Rev, State};
+use crate::atproto::{Change, Collection, Did, State};
+use crate::store::backfill::Whole;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
 /// A record's key: DID, collection, rkey.
 pub(in crate::store) type RecordKey = (String, String, String);
 
-/// What is known of a record: collection, rkey, rev, cid, state.
-pub(in crate::store) type Version = (String, String, String, Option<String>, String);
+/// What is known of a record: DID, collection, rkey, rev, cid, state.
+pub(in crate::store) type Version = (String, String, String, String, Option<String>, String);
+
+/// A record that a listing lacks: DID, collection, rkey.
+type Lacking = RecordKey;
 
 /// Which of what is known a change gives way to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +32,11 @@ pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> Qu
     let mut known = Vec::new();
     for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let select = Statement::new(
-            "WITH asked (did, collection, rkey) AS (VALUES {rows})
+            "WITH asked (did, collection, rkey) AS ({rows})
              SELECT did, collection, rkey FROM records
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
-        known.extend(session.load::<(Text, Text, Text), _>(select.rows(&chunk)).await?);
+        known.extend(session.load::<(Text, Text, Text), _>(select.rows(chunk)).await?);
     }
     Ok(known)
 }
@@ -64,7 +68,7 @@ pub(in crate::store) async fn upsert(
         row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str(), rev, &c.cid, state]
     }) {
         let upsert = format!(
-            "WITH new (did, collection, rkey, rev, cid, state) AS (VALUES {{rows}})
+            "WITH new (did, collection, rkey, rev, cid, state) AS ({{rows}})
              INSERT INTO records (did, collection, rkey, rev, cid, state, changed_at)
              SELECT did, collection, rkey, rev, cid, state, {{now_us}} FROM new WHERE TRUE
              ON CONFLICT (did, collection, rkey) DO UPDATE SET
@@ -72,65 +76,68 @@ pub(in crate::store) async fn upsert(
              WHERE records.rev{{bytes}} {older} excluded.rev
              RETURNING did, collection, rkey"
         );
-        let upsert = Statement::new(&upsert).rows(&chunk);
+        let upsert = Statement::new(&upsert).rows(chunk);
         changed.extend(session.load::<(Text, Text, Text), _>(upsert).await?);
     }
     Ok(changed)
 }
 
-/// What is known of these records of one repository, in no order.
-pub(in crate::store) async fn versions(
-    session: &mut Session,
-    did: &Did,
-    of: &[Change],
-) -> QueryResult<Vec<Version>> {
+/// What is known of these records, in no order.
+pub(in crate::store) async fn versions(session: &mut Session, of: &[&Change]) -> QueryResult<Vec<Version>> {
     let mut versions = Vec::new();
-    for chunk in chunked(of, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
+    for chunk in chunked(of, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
         let select = Statement::new(
-            "WITH asked (did, collection, rkey) AS (VALUES {rows})
-             SELECT collection, rkey, rev, cid, state FROM records
+            "WITH asked (did, collection, rkey) AS ({rows})
+             SELECT did, collection, rkey, rev, cid, state FROM records
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
-        let rows = session.load::<(Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(&chunk));
+        let rows =
+            session.load::<(Text, Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(chunk));
         versions.extend(rows.await?);
     }
     Ok(versions)
 }
 
-/// These records are as they were at `rev` still: what is older than that and comes later is old news.
-pub(in crate::store) async fn confirm(
-    session: &mut Session,
-    did: &Did,
-    rev: Rev,
-    same: &[&Change],
-) -> QueryResult<()> {
-    for chunk in chunked(same, |c| row![did.as_str(), c.collection.nsid(), c.rkey.as_str()]) {
+/// These records are as they were at these revisions still: what is older than that and comes later is old news.
+pub(in crate::store) async fn confirm(session: &mut Session, same: &[&Change]) -> QueryResult<()> {
+    for chunk in chunked(same, |c| row![c.did.as_str(), c.collection.nsid(), c.rkey.as_str(), c.rev.as_str()])
+    {
         let update = Statement::new(
-            "WITH same (did, collection, rkey) AS (VALUES {rows})
-             UPDATE records SET rev = ?
-             WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM same) AND rev{bytes} < ?",
+            "WITH same (did, collection, rkey, rev) AS ({rows})
+             UPDATE records SET rev = same.rev FROM same
+             WHERE records.did = same.did AND records.collection = same.collection AND records.rkey = same.rkey
+                 AND records.rev{bytes} < same.rev",
         );
-        session.execute(update.rows(&chunk).bind(rev.as_str()).bind(rev.as_str())).await?;
+        session.execute(update.rows(chunk)).await?;
     }
     Ok(())
 }
 
-/// Records of these collections that are there and have not been seen at `rev` or later: collection and rkey.
+/// Records that are there, in collections that were read whole, and have not been seen at the listing's revision or later.
 pub(in crate::store) async fn older_than(
     session: &mut Session,
-    did: &Did,
-    collections: &[Collection],
-    rev: Rev,
-    limit: i64,
-) -> QueryResult<Vec<(String, String)>> {
-    let names: Vec<_> = collections.iter().map(|collection| row![collection.nsid()]).collect();
-    let select = Statement::new(
-        "WITH whole (name) AS (VALUES {rows})
-         SELECT collection, rkey FROM records
-         WHERE did = ? AND collection IN (SELECT name FROM whole) AND state <> 'absent' AND rev{bytes} < ? LIMIT ?",
-    );
-    let select = select.rows(&names).bind(did.as_str()).bind(rev.as_str()).bind(limit);
-    session.load::<(Text, Text), _>(select).await
+    wholes: &[Whole],
+    limit: usize,
+) -> QueryResult<Vec<Lacking>> {
+    let collections: Vec<_> = wholes
+        .iter()
+        .flat_map(|whole| whole.collections.iter().map(move |collection| (whole, collection)))
+        .collect();
+    let mut lacking = Vec::new();
+    for chunk in chunked(&collections, |(whole, collection)| {
+        row![whole.did.as_str(), collection.nsid(), whole.rev.as_str()]
+    }) {
+        let left = i64::try_from(limit - lacking.len()).unwrap_or(i64::MAX);
+        let select = Statement::new(
+            "WITH whole (did, collection, rev) AS ({rows})
+             SELECT records.did, records.collection, records.rkey
+             FROM whole CROSS JOIN records
+             WHERE records.did = whole.did AND records.collection = whole.collection
+                 AND records.state <> 'absent' AND records.rev{bytes} < whole.rev LIMIT ?",
+        );
+        lacking.extend(session.load::<(Text, Text, Text), _>(select.rows(chunk).bind(left)).await?);
+    }
+    Ok(lacking)
 }
 
 /// Forgets records of one repository, tombstones included: collection and rkey of each.

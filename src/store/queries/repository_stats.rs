@@ -28,7 +28,7 @@ pub(in crate::store) async fn recompute(
     lock(session, repositories).await?;
     for chunk in chunked(repositories, |(did, repository)| row![did, repository]) {
         let update = format!(
-            "WITH touched (did, repository) AS (VALUES {{rows}}),
+            "WITH touched (did, repository) AS ({{rows}}),
              total AS (
                  SELECT s.owner_did AS did, s.repository AS repository,
                         CAST(SUM(s.pull_count) AS BIGINT) AS pull_count, CAST(SUM(s.push_count) AS BIGINT) AS push_count,
@@ -41,14 +41,14 @@ pub(in crate::store) async fn recompute(
                  last_pull = total.last_pull, last_push = total.last_push, updated_at = total.updated_at
              FROM total WHERE repository_stats.did = total.did AND repository_stats.repository = total.repository"
         );
-        session.execute(Statement::new(&update).rows(&chunk)).await?;
+        session.execute(Statement::new(&update).rows(chunk.clone())).await?;
         let delete = format!(
-            "WITH touched (did, repository) AS (VALUES {{rows}})
+            "WITH touched (did, repository) AS ({{rows}})
              DELETE FROM repository_stats WHERE (did, repository) IN (SELECT did, repository FROM touched)
              AND NOT EXISTS (SELECT 1 FROM hold_repository_stats s
                  WHERE s.owner_did = repository_stats.did AND s.repository = repository_stats.repository AND {COUNTED})"
         );
-        session.execute(Statement::new(&delete).rows(&chunk)).await?;
+        session.execute(Statement::new(&delete).rows(chunk)).await?;
     }
     Ok(())
 }
@@ -63,10 +63,10 @@ pub(in crate::store) async fn of_owner(session: &mut Session, owner: &str) -> Qu
 async fn lock(session: &mut Session, repositories: &[(String, String)]) -> QueryResult<()> {
     for chunk in chunked(repositories, |(did, repository)| row![did, repository, 0, 0, 0]) {
         let upsert = Statement::new(
-            "INSERT INTO repository_stats (did, repository, pull_count, push_count, updated_at) VALUES {rows}
+            "INSERT INTO repository_stats (did, repository, pull_count, push_count, updated_at) {rows}
              ON CONFLICT (did, repository) DO UPDATE SET updated_at = repository_stats.updated_at",
         );
-        session.execute(upsert.rows(&chunk)).await?;
+        session.execute(upsert.rows(chunk)).await?;
     }
     Ok(())
 }

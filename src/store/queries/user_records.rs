@@ -15,10 +15,10 @@ pub(in crate::store) async fn delete(
 ) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, rkey)| row![*did, *rkey]) {
         let delete = Statement::new(&format!(
-            "WITH gone (did, rkey) AS (VALUES {{rows}})
+            "WITH gone (did, rkey) AS ({{rows}})
              DELETE FROM {table} WHERE (did, rkey) IN (SELECT did, rkey FROM gone)"
         ));
-        session.execute(delete.rows(&chunk)).await?;
+        session.execute(delete.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -32,8 +32,8 @@ pub(in crate::store) async fn insert_tags(
         chunked(tags, |((did, rkey), t)| row![*did, *rkey, &t.repository, &t.tag, &t.digest, t.created_at.0])
     {
         let insert =
-            Statement::new("INSERT INTO tags (did, rkey, repository, tag, digest, created_at) VALUES {rows}");
-        session.execute(insert.rows(&chunk)).await?;
+            Statement::new("INSERT INTO tags (did, rkey, repository, tag, digest, created_at) {rows}");
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -47,8 +47,8 @@ pub(in crate::store) async fn insert_stars(
         chunked(stars, |((did, rkey), s)| row![*did, *rkey, s.owner.as_str(), &s.repository, s.created_at.0])
     {
         let insert =
-            Statement::new("INSERT INTO stars (did, rkey, owner_did, repository, created_at) VALUES {rows}");
-        session.execute(insert.rows(&chunk)).await?;
+            Statement::new("INSERT INTO stars (did, rkey, owner_did, repository, created_at) {rows}");
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -63,9 +63,9 @@ pub(in crate::store) async fn insert_pages(
     }) {
         let insert = Statement::new(
             "INSERT INTO repo_pages (did, rkey, repository, description, avatar_cid, created_at, updated_at)
-             VALUES {rows}",
+             {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -81,9 +81,9 @@ pub(in crate::store) async fn insert_profiles(
     }) {
         let insert = Statement::new(
             "INSERT INTO profiles (did, rkey, default_hold_did, auto_remove_untagged, created_at, updated_at)
-             VALUES {rows}",
+             {rows}",
         );
-        session.execute(insert.rows(&chunk)).await?;
+        session.execute(insert.rows(chunk)).await?;
     }
     Ok(())
 }

@@ -29,20 +29,20 @@ pub(in crate::store) async fn due(session: &mut Session, limit: i64) -> QueryRes
     session.load::<(Text, BigInt, BigInt), _>(select.bind(limit)).await
 }
 
-/// A row for each that has none, its identity due now. Returns those.
+/// A row for each that has none, its identity due now. Returns those, each with the time since which it is due.
 pub(in crate::store) async fn insert_missing(
     session: &mut Session,
     dids: &[Did],
-) -> QueryResult<Vec<String>> {
+) -> QueryResult<Vec<(String, i64)>> {
     let mut new = Vec::new();
     for chunk in chunked(dids, |did| row![did.as_str()]) {
         let insert = Statement::new(
-            "WITH new (did) AS (VALUES {rows})
+            "WITH new (did) AS ({rows})
              INSERT INTO users (did, first_seen, identity_due_at)
              SELECT did, {now_us}, {now_us} FROM new WHERE TRUE
-             ON CONFLICT (did) DO NOTHING RETURNING did",
+             ON CONFLICT (did) DO NOTHING RETURNING did, identity_due_at",
         );
-        new.extend(session.load::<Text, String>(insert.rows(&chunk)).await?);
+        new.extend(session.load::<(Text, BigInt), _>(insert.rows(chunk)).await?);
     }
     Ok(new)
 }
@@ -57,9 +57,9 @@ pub(in crate::store) async fn lock(session: &mut Session, dids: &[Did]) -> Query
     dids.sort();
     for chunk in chunked(&dids, |did| row![did.as_str()]) {
         let select = Statement::new(
-            "SELECT did FROM users WHERE did IN (VALUES {rows}) ORDER BY did COLLATE \"C\" FOR NO KEY UPDATE",
+            "SELECT did FROM users WHERE did IN ({rows}) ORDER BY did COLLATE \"C\" FOR NO KEY UPDATE",
         );
-        session.load::<Text, String>(select.rows(&chunk)).await?;
+        session.load::<Text, String>(select.rows(chunk)).await?;
     }
     Ok(())
 }
@@ -79,20 +79,63 @@ pub(in crate::store) async fn set_account(
     Ok(session.execute(update).await? == 1)
 }
 
-/// What an account's PDS was found to say of it, if that is news: then later than all that is known. Whether it was.
-pub(in crate::store) async fn set_standing(
-    session: &mut Session,
-    did: &Did,
-    active: bool,
-    status: Option<&str>,
-    at: Micros,
-) -> QueryResult<bool> {
-    let update = Statement::new(
-        "UPDATE users SET active = ?, status = ?, account_at = ? WHERE did = ? AND account_at < ?
-         AND (active <> ? OR COALESCE(status, '') <> COALESCE(?, ''))",
-    );
-    let update = update.bind(active).bind(status).bind(at.0).bind(did.as_str()).bind(at.0);
-    Ok(session.execute(update.bind(active).bind(status)).await? == 1)
+/// DID, whether it is shown, the word for why not, and since when.
+pub(in crate::store) type Standing<'a> = (&'a Did, bool, Option<&'a str>, Micros);
+
+/// DID, the handle if it is known, the PDS, and the look-up that this was, if one was due.
+pub(in crate::store) type Found<'a> = (&'a Did, Option<&'a str>, Option<&'a str>, Option<i64>);
+
+/// What accounts' PDSes were found to say of them, as far as it is news: then later than all that is known.
+pub(in crate::store) async fn set_standings(session: &mut Session, of: &[Standing<'_>]) -> QueryResult<()> {
+    for chunk in chunked(of, |(did, active, status, at)| row![did.as_str(), *active, *status, at.0]) {
+        let update = Statement::new(
+            "WITH found (did, active, status, at_us) AS ({rows})
+             UPDATE users SET active = found.active, status = found.status, account_at = found.at_us FROM found
+             WHERE users.did = found.did AND users.account_at < found.at_us
+                 AND (users.active <> found.active OR COALESCE(users.status, '') <> COALESCE(found.status, ''))",
+        );
+        session.execute(update.rows(chunk)).await?;
+    }
+    Ok(())
+}
+
+/// Stores identities, as far as they are news. A handle moves: whoever had it has none. A look-up that was due is so no
+/// more, unless it was asked for again meanwhile. The last condition of the first statement is the index's.
+pub(in crate::store) async fn set_identities(session: &mut Session, found: &[Found<'_>]) -> QueryResult<()> {
+    let named: Vec<_> = found
+        .iter()
+        .filter_map(|(did, handle, ..)| {
+            handle.filter(|handle| *handle != NO_HANDLE).map(|handle| (did, handle))
+        })
+        .collect();
+    for chunk in chunked(&named, |(did, handle)| row![did.as_str(), *handle]) {
+        let free = Statement::new(
+            "WITH found (did, handle) AS ({rows})
+             UPDATE users SET handle = 'handle.invalid' FROM found
+             WHERE users.handle = found.handle AND users.did <> found.did AND users.handle <> 'handle.invalid'",
+        );
+        session.execute(free.rows(chunk)).await?;
+    }
+    for chunk in chunked(found, |(did, handle, pds, due_at)| row![did.as_str(), *handle, *pds, *due_at]) {
+        let update = Statement::new(
+            "WITH found (did, handle, pds, due_at) AS ({rows})
+             UPDATE users SET handle = COALESCE(found.handle, users.handle), pds = found.pds, identity_at = {now_us},
+                 identity_failures = CASE WHEN found.due_at IS NULL THEN users.identity_failures ELSE 0 END,
+                 identity_due_at =
+                     CASE WHEN users.identity_due_at = found.due_at THEN NULL ELSE users.identity_due_at END
+             FROM found WHERE users.did = found.did
+                 AND (found.due_at IS NOT NULL OR users.handle <> COALESCE(found.handle, users.handle)
+                     OR COALESCE(users.pds, '') <> COALESCE(found.pds, ''))",
+        );
+        session.execute(update.rows(chunk)).await?;
+    }
+    Ok(())
+}
+
+/// Whose a handle is, if it is known.
+pub(in crate::store) async fn of_handle(session: &mut Session, handle: &str) -> QueryResult<Option<String>> {
+    let select = Statement::new("SELECT did FROM users WHERE handle = ? AND handle <> 'handle.invalid'");
+    session.first::<Text, String>(select.bind(handle)).await
 }
 
 /// The handle and the PDS that are known of an account.
@@ -102,12 +145,6 @@ pub(in crate::store) async fn identity(
 ) -> QueryResult<Option<(String, Option<String>)>> {
     let select = Statement::new("SELECT handle, pds FROM users WHERE did = ?");
     session.first::<(Text, Nullable<Text>), _>(select.bind(did.as_str())).await
-}
-
-/// Since when an account's look-up is due, if it is.
-pub(in crate::store) async fn due_at(session: &mut Session, did: &Did) -> QueryResult<Option<i64>> {
-    let select = Statement::new("SELECT identity_due_at FROM users WHERE did = ?");
-    Ok(session.first::<Nullable<BigInt>, Option<i64>>(select.bind(did.as_str())).await?.flatten())
 }
 
 /// Deletes an account, and with it all that it has in other tables. Whether it was there.
@@ -122,9 +159,9 @@ pub(in crate::store) async fn mark_due(session: &mut Session, dids: &[Did]) -> Q
         let update = Statement::new(
             "UPDATE users SET identity_due_at =
                  CASE WHEN identity_due_at <= {now_us} THEN identity_due_at + 1 ELSE {now_us} END
-             WHERE did IN (VALUES {rows})",
+             WHERE did IN ({rows})",
         );
-        session.execute(update.rows(&chunk)).await?;
+        session.execute(update.rows(chunk)).await?;
     }
     Ok(())
 }

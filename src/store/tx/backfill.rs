@@ -1,12 +1,13 @@
 //! What the backfill does in a fenced transaction.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{HandleFound, IdentityFound, Tx};
-use crate::atproto::{Collection, Did, Micros, Rev};
-use crate::store::backfill::{DueList, ListName, ListedPart, Merged, RepoOutcome, RunPlan, RunTotals};
-use crate::store::{IdentityDue, WriteError, apply, merge, queries};
+use crate::atproto::Did;
+use crate::store::backfill::{
+    Changed, DueList, ListName, ListedPart, Merged, RepoRead, RunPlan, RunTotals, Whole,
+};
+use crate::store::{WriteError, apply, merge, queries};
 
 /// Records of a deleted account that one transaction forgets.
 const FORGET_ROWS_MAX: u32 = 500;
@@ -64,60 +65,39 @@ impl Tx {
         Ok(queries::backfill_repos::force(&mut self.session, dids).await?)
     }
 
-    /// Merges a part of a listing with what is known: what is known from a later revision stays.
-    pub async fn merge(&mut self, part: &ListedPart) -> Result<Merged, WriteError> {
-        merge::merge(&mut self.session, part).await
+    /// Merges parts of listings with what is known: what is known from a later revision stays. Each is of another
+    /// repository, and together they have at most [`crate::store::MERGE_ROWS_MAX`] records.
+    pub async fn merge(&mut self, parts: &[&ListedPart]) -> Result<Merged, WriteError> {
+        merge::merge(&mut self.session, parts).await
     }
 
-    /// Deletes records that a whole listing of their collection, at `rev`, does not have: those that are known from an
-    /// earlier revision alone. All parts of the listing are merged before. How many of each collection; in all as many as
-    /// [`crate::store::MERGE_ROWS_MAX`] if there may be more.
-    pub async fn delete_unlisted(
-        &mut self,
-        did: &Did,
-        collections: &[Collection],
-        rev: Rev,
-    ) -> Result<BTreeMap<Collection, usize>, WriteError> {
-        merge::delete_unlisted(&mut self.session, did, collections, rev).await
+    /// Deletes records that a whole listing of their collection does not have: those that are known from an earlier
+    /// revision alone. All parts of the listings are merged before. What changed by each, in their order; in all as many
+    /// records as [`crate::store::MERGE_ROWS_MAX`] if there may be more.
+    pub async fn delete_unlisted(&mut self, wholes: &[Whole]) -> Result<Vec<Changed>, WriteError> {
+        merge::delete_unlisted(&mut self.session, wholes).await
     }
 
-    /// What an account's own PDS was found to say of it, at `at`. An account that has no row is left out, and so is what
-    /// is known already. Whether something changed.
-    pub async fn set_standing(
-        &mut self,
-        did: &Did,
-        active: bool,
-        status: Option<&str>,
-        at: Micros,
-    ) -> Result<bool, WriteError> {
-        Ok(queries::users::set_standing(&mut self.session, did, active, status, at).await?)
+    /// The newest time (microseconds) that any stream has brought the index up to.
+    pub async fn stream_passed(&mut self) -> Result<Option<i64>, WriteError> {
+        let cursors = queries::cursors::all(&mut self.session).await?;
+        Ok(cursors.into_iter().map(|(_, _, time_us, _)| time_us).max())
     }
 
-    /// Stores the identity that was found on the way, as [`Tx::set_identity`] does; nothing is written if it is known.
-    pub async fn found_identity(
-        &mut self,
-        did: &Did,
-        due: Option<&IdentityDue>,
-        found: &IdentityFound,
-    ) -> Result<(), WriteError> {
-        let Some((handle, pds)) = queries::users::identity(&mut self.session, did).await? else {
-            return Ok(());
-        };
-        if let Some(due) = due {
-            return self.set_identity(due, found).await;
+    /// What came of reading repositories, each once.
+    pub async fn repos_read(&mut self, reads: &[RepoRead]) -> Result<(), WriteError> {
+        let standings: Vec<_> = reads.iter().filter_map(standing).collect();
+        queries::users::set_standings(&mut self.session, &standings).await?;
+        let found: Vec<_> = reads.iter().filter_map(found).collect();
+        queries::users::set_identities(&mut self.session, &found).await?;
+        for read in reads {
+            if let Some(IdentityFound { handle: HandleFound::Unknown, .. }) = &read.identity
+                && let Some(due) = &read.identity_due
+            {
+                self.identity_failed(due).await?;
+            }
         }
-        let is_known = pds == found.pds
-            && match &found.handle {
-                HandleFound::Valid(found) => handle == found.as_str(),
-                HandleFound::Invalid => handle == queries::users::NO_HANDLE,
-                HandleFound::Unknown => true,
-            };
-        if is_known { Ok(()) } else { self.store_identity(did, found).await }
-    }
-
-    /// What came of reading a repository, and what that adds to the run.
-    pub async fn repo_read(&mut self, did: &Did, outcome: &RepoOutcome) -> Result<(), WriteError> {
-        Ok(queries::backfill_repos::set_outcome(&mut self.session, did, outcome).await?)
+        Ok(queries::backfill_repos::set_outcomes(&mut self.session, reads).await?)
     }
 
     /// Adds to what a run has done.
@@ -144,4 +124,21 @@ impl Tx {
         queries::backfill_repos::delete(session, did).await?;
         Ok(was_there)
     }
+}
+
+fn standing(read: &RepoRead) -> Option<queries::users::Standing<'_>> {
+    let (active, status) = read.standing.as_ref()?;
+    Some((&read.did, *active, status.as_deref(), read.at))
+}
+
+/// A look-up whose handle is unknown is not done.
+fn found(read: &RepoRead) -> Option<queries::users::Found<'_>> {
+    let IdentityFound { handle, pds } = read.identity.as_ref()?;
+    let due_at = read.identity_due.as_ref().map(|due| due.due_at);
+    let (handle, due_at) = match handle {
+        HandleFound::Valid(handle) => (Some(handle.as_str()), due_at),
+        HandleFound::Invalid => (Some(queries::users::NO_HANDLE), due_at),
+        HandleFound::Unknown => (None, None),
+    };
+    Some((&read.did, handle, pds.as_deref(), due_at))
 }

@@ -159,6 +159,8 @@ async fn a_handle_that_moves_is_taken_from_whoever_had_it(fixture: Fixture) {
     stage.net.change_handle(&one, "elsewhere.test");
     stage.net.set_claim(&one, None);
     stage.net.change_handle(&two, "one.test");
+    // What the stream does when it brings such an event.
+    stage.fixture.execute("UPDATE users SET identity_due_at = 1").await;
     stage.run_once().await;
     let query = format!("SELECT handle AS line FROM users WHERE did = '{two}'");
     assert_eq!(stage.lines(&query).await, ["one.test"]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use atcr_workers::atproto::{Change, Collection, Rev, State};
-use atcr_workers::store::backfill::ListedPart;
+use atcr_workers::store::backfill::{Changed, ListedPart, Whole};
 use atcr_workers::store::{MERGE_ROWS_MAX, Tx, WriteError};
 use leased_actors::lease::Term;
 use proptest::prelude::*;
@@ -16,6 +16,7 @@ use crate::store::samples::{captain, change, did, manifest, rev, stats, tag};
 on_both! {
     what_a_listing_lacks_goes_only_where_the_listing_is_whole
     a_listing_larger_than_a_transaction_is_merged_in_parts
+    listings_of_several_repositories_are_merged_together_each_at_its_own_revision
     a_merge_under_a_term_that_is_over_changes_nothing
     a_deleted_account_takes_everything_with_it_sums_included
 }
@@ -142,13 +143,13 @@ impl Player<'_> {
 
 async fn merge(fixture: &Fixture, term: &Term, author: &str, rev: Rev, records: Vec<Change>, forced: bool) {
     let part = ListedPart { did: did(author), rev, records, forced };
-    fixture.database.fenced(term, async move |tx: &mut Tx| tx.merge(&part).await).await.unwrap();
+    fixture.database.fenced(term, async move |tx: &mut Tx| tx.merge(&[&part]).await).await.unwrap();
 }
 
 async fn delete_unlisted(fixture: &Fixture, term: &Term, author: &str, of: Collection, rev: Rev) -> usize {
-    let author = did(author);
-    let work = async move |tx: &mut Tx| tx.delete_unlisted(&author, &[of], rev).await;
-    fixture.database.fenced(term, work).await.unwrap().values().sum()
+    let whole = Whole { did: did(author), rev, collections: vec![of] };
+    let work = async move |tx: &mut Tx| tx.delete_unlisted(&[whole]).await;
+    fixture.database.fenced(term, work).await.unwrap()[0].values().sum()
 }
 
 /// Records that are shown, by what they say, and layers, which belong to their manifests.
@@ -241,12 +242,47 @@ async fn a_listing_larger_than_a_transaction_is_merged_in_parts(fixture: Fixture
     assert_eq!(shown().await, ["0"]);
 }
 
+async fn listings_of_several_repositories_are_merged_together_each_at_its_own_revision(fixture: Fixture) {
+    let term = fixture.term().await;
+    let [one, two, bare] = ["did:plc:one", "did:plc:two", "did:plc:bare"];
+    // Both have changed at 3. What is listed of the first is from before that, and of the second from after it.
+    let known = |who| [at(who, 0, 1, 3), at(who, 2, 1, 3), at(who, 3, 1, 1)];
+    for who in [one, two, bare] {
+        fixture.apply(&term, &known(who)).await;
+    }
+    let listed = |who, n: usize, records: &[usize]| ListedPart {
+        did: did(who),
+        rev: rev(u32::try_from(n).unwrap()),
+        records: records.iter().map(|record| at(who, *record, 2, n)).collect(),
+        forced: false,
+    };
+    let parts = [listed(two, 4, &[0]), listed(bare, 4, &[]), listed(one, 2, &[0, 1])];
+    let work = async move |tx: &mut Tx| {
+        let merged = tx.merge(&parts.iter().collect::<Vec<_>>()).await?;
+        let whole = |part: &ListedPart| Whole {
+            did: part.did.clone(),
+            rev: part.rev,
+            collections: vec![Collection::Manifest, Collection::Tag],
+        };
+        let deleted = tx.delete_unlisted(&parts.iter().map(whole).collect::<Vec<_>>()).await?;
+        Ok((merged.changed, deleted))
+    };
+    let (changed, deleted) = fixture.database.fenced(&term, work).await.unwrap();
+    let (manifests, tags) = (Collection::Manifest, Collection::Tag);
+    assert_eq!(changed, [[(manifests, 1)].into(), Changed::new(), [(manifests, 1)].into()]);
+    assert_eq!(deleted, [Changed::from([(tags, 2)]), [(manifests, 1), (tags, 2)].into(), [(tags, 1)].into()]);
+    let layers = ["r0 layer 0", "r1 2", "r1 layer 0", "r1 layer 1", "r2 1"];
+    assert_eq!(shown(&fixture, one).await, [&["r0 1"], &layers[..]].concat());
+    assert_eq!(shown(&fixture, two).await, ["r0 2", "r0 layer 0", "r0 layer 1"]);
+    assert_eq!(shown(&fixture, bare).await, [""; 0]);
+}
+
 async fn a_merge_under_a_term_that_is_over_changes_nothing(fixture: Fixture) {
     use leased_actors::lease::{LeaseStore, Release};
     let (term, me) = (fixture.term().await, "did:plc:me");
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
     let part = ListedPart { did: did(me), rev: rev(1), records: vec![at(me, 2, 1, 1)], forced: true };
-    let merged = fixture.database.fenced(&term, async move |tx: &mut Tx| tx.merge(&part).await).await;
+    let merged = fixture.database.fenced(&term, async move |tx: &mut Tx| tx.merge(&[&part]).await).await;
     assert!(matches!(merged, Err(WriteError::Stale(_))), "{merged:?}");
     let gone = async move |tx: &mut Tx| tx.delete_account(&did("did:plc:me")).await;
     assert!(matches!(fixture.database.fenced(&term, gone).await, Err(WriteError::Stale(_))));

@@ -19,6 +19,8 @@ on_both! {
     a_run_that_is_cut_goes_on_from_its_place
     a_run_of_yesterday_is_given_up
     an_unchanged_repository_costs_one_request_and_no_record
+    a_move_that_the_old_pds_does_not_show_is_noticed_by_its_event_or_within_a_day
+    a_hidden_account_is_resolved_before_it_is_shown_again
     a_wish_about_one_repository_is_fulfilled_before_the_rest
     a_wish_about_every_repository_begins_a_run_and_is_taken_out_at_its_end
     a_database_that_refuses_one_repository_does_not_hold_up_the_others
@@ -208,19 +210,61 @@ async fn a_run_of_yesterday_is_given_up(fixture: Fixture) {
 
 async fn an_unchanged_repository_costs_one_request_and_no_record(fixture: Fixture) {
     let stage = Stage::new(fixture).await;
-    stage.account("same", 0);
-    stage.run_once().await;
-    let before = stage.net.requests(&On::site(Site::Pds(0)));
-    let records = "SELECT rkey || ' ' || rev || ' ' || changed_at AS line FROM records";
+    let (same, web) = (stage.account("same", 0), stage.net.add_web_account("web"));
+    stage.tag(&web, "first");
+    stage.net.put_unseen(&web, records::CAPTAIN, "self", records::captain(&same, localnet::ids::now_us()));
+    let worker = || {
+        let mut worker = stage.worker();
+        worker.seeds = vec![web.parse().unwrap()];
+        worker
+    };
+    stage.run_once_with(worker()).await;
+    // To anybody but relays: PDSes, the directory, the hosts of handles and of did:web.
+    let asked = || stage.net.visits().iter().filter(|visit| visit.site != Site::Relay(0)).count();
+    let before = asked();
+    let records = "SELECT did || rkey || ' ' || rev || ' ' || changed_at AS line FROM records";
     let rows = stage.lines(records).await;
-    stage.run_once().await;
-    assert_eq!(stage.net.requests(&On::site(Site::Pds(0))) - before, 1);
+    assert_eq!(rows.len(), 3);
+    stage.run_once_with(worker()).await;
+    assert_eq!(asked() - before, 2, "one for each of the two");
     assert_eq!(stage.lines(records).await, rows);
+    assert_eq!(stage.lines("SELECT requests || '' AS line FROM backfill_run WHERE id = 2").await, ["2"]);
     // After a day it is listed all the same, and nothing is written: it is the same still.
     stage.fixture.execute("UPDATE backfill_repo SET listed_at = 1").await;
-    stage.run_once().await;
-    assert!(stage.net.requests(&On::site(Site::Pds(0))) - before > 9);
+    stage.run_once_with(worker()).await;
+    assert!(asked() - before > 2 * 9);
     assert_eq!(stage.lines(records).await, rows);
+}
+
+/// Its old PDS still serves it as it was: one that was not told, or does not care.
+async fn a_move_that_the_old_pds_does_not_show_is_noticed_by_its_event_or_within_a_day(fixture: Fixture) {
+    let stage = Stage::new(fixture).await;
+    let did = stage.account("mover", 0);
+    stage.run_once().await;
+    let (pds, old, new) =
+        ("SELECT pds AS line FROM users", "http://pds0.test".to_owned(), stage.net.pds_url_of(0));
+    assert_eq!(stage.lines(pds).await, [old.as_str()]);
+    stage.net.set_endpoint(&did, Some(&new));
+    stage.run_once().await;
+    assert_eq!(stage.lines(pds).await, [old.as_str()], "nobody was told, and nobody asked");
+    for noticed in ["UPDATE users SET identity_due_at = 1", "UPDATE backfill_repo SET listed_at = 1"] {
+        stage.fixture.execute(&format!("UPDATE users SET pds = '{old}'")).await;
+        stage.fixture.execute(noticed).await;
+        stage.run_once().await;
+        assert_eq!(stage.lines(pds).await, [new.as_str()], "{noticed}");
+    }
+}
+
+/// What hides an account is not taken back by a PDS that it may have left.
+async fn a_hidden_account_is_resolved_before_it_is_shown_again(fixture: Fixture) {
+    let stage = Stage::new(fixture).await;
+    let did = stage.account("hidden", 0);
+    stage.run_once().await;
+    stage.fixture.execute("UPDATE users SET active = FALSE, status = 'suspended'").await;
+    let plc = || stage.net.requests(&On::site(Site::Plc));
+    let before = plc();
+    stage.run_once().await;
+    assert_eq!((stage.shown(&did).await, plc() - before), (vec!["shown".to_owned()], 1));
 }
 
 async fn a_wish_about_one_repository_is_fulfilled_before_the_rest(fixture: Fixture) {

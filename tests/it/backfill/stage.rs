@@ -55,6 +55,11 @@ impl Stage {
 
     /// A worker that runs once and stays.
     pub(super) fn worker(&self) -> Backfill {
+        self.worker_that_waits(Duration::from_millis(500))
+    }
+
+    /// The same, whose requests wait so long for a host's pause.
+    pub(super) fn worker_that_waits(&self, wait_max: Duration) -> Backfill {
         let guard = GuardSettings {
             allow_loopback: true,
             test_hosts: Some(self.net.test_hosts()),
@@ -64,7 +69,7 @@ impl Stage {
         };
         let (guarded, operator) = (Guarded::new(guard.clone()).unwrap(), Guarded::trusting(guard).unwrap());
         let millis = Duration::from_millis;
-        let limits = Limits { per_host: 2, first: millis(20), last: millis(200), wait_max: millis(500) };
+        let limits = Limits { per_host: 2, first: millis(20), last: millis(200), wait_max };
         let dns = Arc::new(Dns::new().unwrap());
         let resolver = Resolver::new(guarded.clone(), operator.clone(), &self.net.plc_url(), dns);
         Backfill {

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::launch::Launch;
 use crate::support::{
     eventually::eventually,
     index,
@@ -34,12 +35,13 @@ const COLLECTIONS: [&str; 9] = [
 pub(super) struct World {
     pub(super) peers: Peers,
     pub(super) database: String,
+    pub(super) launch: Launch,
     pds: Pds,
     /// By the name that each began with.
     accounts: BTreeMap<String, Account>,
     /// By DID.
     identities: BTreeMap<String, Identity>,
-    /// What a deactivated account said last, by DID: the PDS does not show it meanwhile.
+    /// What a deactivated or deleted account said last, by DID: the PDS does not show it meanwhile.
     asleep: BTreeMap<String, Vec<Said>>,
     /// Addresses of records that are gone: author, collection, key.
     deleted: BTreeSet<(String, String, String)>,
@@ -49,6 +51,7 @@ impl World {
     pub(super) fn new(peers: Peers, database: String) -> World {
         let pds = peers.pds();
         World {
+            launch: Launch::on(&peers, &database),
             peers,
             database,
             pds,
@@ -59,26 +62,20 @@ impl World {
         }
     }
 
+    /// The same with the backfill, from a relay that lists what the PDS has. `interval` is that of its runs.
+    pub(super) fn with_backfill(mut self, interval: &str) -> World {
+        let relay = self.peers.start_relay();
+        self.launch = self
+            .launch
+            .with("ATCR__BACKFILL__ENABLED", "true")
+            .with("ATCR__BACKFILL__RELAY_URLS", &relay)
+            .with("ATCR__BACKFILL__INTERVAL", interval);
+        self
+    }
+
     /// Starts our program on this world's database and peers.
     pub(super) fn start_instance(&self, label: &str) -> Instance {
-        // The peers listen on one address family.
-        let pds = self.pds.url().replace("http://localhost", "127.0.0.1");
-        Instance::spawn(
-            &["run"],
-            &[
-                ("ATCR__DATABASE__URL", &self.database),
-                ("ATCR__INSTANCE__LABEL", label),
-                ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
-                ("ATCR__NETWORK__ALLOW_LOOPBACK", "true"),
-                ("ATCR__NETWORK__TEST_HOSTS", &pds),
-                ("ATCR__IDENTITY__PLC_URL", &self.peers.plc_url()),
-                ("ATCR__JETSTREAM__URLS", &self.peers.jetstream_url()),
-                ("ATCR__BACKFILL__ENABLED", "false"),
-                ("ATCR__CLEANUP__ENABLED", "false"),
-                ("ATCR__TELEMETRY__FORMAT", "json"),
-                ("ATCR__TELEMETRY__LEVEL", "info,atcr_workers=debug"),
-            ],
-        )
+        self.launch.start(label)
     }
 
     /// Cuts the connection of the one who follows the stream.
@@ -145,11 +142,21 @@ impl World {
     }
 
     pub(super) fn deactivate(&mut self, name: &str) {
+        self.hide(name, "deactivated");
+        self.pds.deactivate_account(&self.accounts[name]);
+    }
+
+    /// For good: its PDS knows it no more. What it said is hidden, and kept for the hour in which that may be taken back.
+    pub(super) fn delete_account(&mut self, name: &str) {
+        self.hide(name, "deleted");
+        self.pds.delete_account(&self.accounts[name]);
+    }
+
+    fn hide(&mut self, name: &str, status: &str) {
         let account = &self.accounts[name];
         self.asleep.insert(account.did.clone(), self.listed(account));
-        self.pds.deactivate_account(account);
         let identity = self.identities.get_mut(&account.did).unwrap();
-        (identity.active, identity.status) = (false, Some("deactivated".to_owned()));
+        (identity.active, identity.status) = (false, Some(status.to_owned()));
     }
 
     pub(super) fn activate(&mut self, name: &str) {
@@ -172,10 +179,29 @@ impl World {
         }));
         let wanted = truth::rows(&said, &self.identities);
         eventually(&format!("the index is right after {after}"), SETTLED_WITHIN, async || {
-            let found = index::read(&self.database, index::CONTENT).await.map_err(Difference)?;
+            let mut found = index::read(&self.database, index::CONTENT).await.map_err(Difference)?;
+            self.forgive_hidden_handles(&mut found);
             truth::compare(&found, &wanted)
         })
         .await;
+    }
+
+    /// The PDS confirms no handle of an account that is asleep or gone: whoever asks meanwhile finds it invalid, and
+    /// whoever did not ask keeps what was true. Both are right until it is back.
+    fn forgive_hidden_handles(&self, found: &mut index::Rows) {
+        for did in self.asleep.keys() {
+            let known = &self.identities[did];
+            let user = |handle: &str| {
+                let Identity { pds, active, status, .. } = known;
+                let fields =
+                    json!({ "did": did, "handle": handle, "pds": pds, "active": active, "status": status });
+                index::row(fields.as_object().unwrap().clone())
+            };
+            let users = found.get_mut("users").unwrap();
+            if users.remove(&user("handle.invalid")) {
+                users.insert(user(&known.handle));
+            }
+        }
     }
 
     fn listed(&self, account: &Account) -> Vec<Said> {

@@ -1,9 +1,10 @@
 //! The `cleanup` worker on both databases: what has expired goes, what is young or still named stays.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use atcr_workers::cleanup::Cleanup;
-use atcr_workers::store::{Backend, SWEEP_ROWS_MAX, SWEEPS, Tx};
+use atcr_workers::store::{Backend, REGISTRY, SWEEP_ROWS_MAX, SWEEPS, Sweepable, Tx};
 use leased_actors::clock::Clock;
 use leased_actors::lease::{Ask, LeaseStore, Registration, Release, Term};
 use leased_actors::worker::{Context, Progress, Worker};
@@ -28,6 +29,43 @@ on_both! {
     ten_thousand_events_go_a_few_hundred_to_a_transaction
     a_sweep_under_a_term_that_is_over_deletes_nothing
     the_next_sweep_comes_by_itself_and_a_stop_is_prompt
+    a_finished_delivery_goes_after_a_month_and_one_that_waits_stays
+    what_has_expired_in_the_registrys_own_tables_goes
+    a_table_of_the_registrys_that_is_absent_or_another_is_passed_over
+}
+
+/// What is swept holds no user's consent and nothing that the network said: those are the registry's, and the
+/// backfill's.
+#[test]
+fn no_table_of_people_or_of_the_network_is_swept() {
+    let swept: BTreeSet<_> = SWEEPS.iter().chain(REGISTRY).map(|sweep| sweep.table).collect();
+    let never = [
+        "devices",
+        "users",
+        "records",
+        "manifests",
+        "layers",
+        "manifest_references",
+        "manifest_annotations",
+        "tags",
+        "stars",
+        "repo_pages",
+        "profiles",
+        "captains",
+        "crew",
+        "hold_repository_stats",
+        "repository_stats",
+        "scans",
+        "stream_cursor",
+        "lease",
+        "lease_wish",
+        "webhooks",
+        "labeler_cursor",
+        "billing_subscriptions",
+    ];
+    let wrong: Vec<_> = never.iter().filter(|table| swept.contains(**table)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_eq!(swept.len(), SWEEPS.len() + REGISTRY.len(), "a table twice");
 }
 
 /// A running worker.
@@ -237,4 +275,88 @@ async fn the_next_sweep_comes_by_itself_and_a_stop_is_prompt(fixture: Fixture) {
         assert!(begun.elapsed() < Duration::from_millis(750), "{:?}", begun.elapsed());
     }
     drop(block);
+}
+
+const DAY: i64 = 86_400;
+
+async fn a_finished_delivery_goes_after_a_month_and_one_that_waits_stays(fixture: Fixture) {
+    let user = "INSERT INTO users (did, first_seen) VALUES ('did:plc:user', 1)";
+    let webhook = "INSERT INTO webhooks (id, user_did, url, triggers, created_at, updated_at)
+        VALUES (1, 'did:plc:user', 'https://ci.example', 8, 1, 1)";
+    fixture.execute(user).await;
+    fixture.execute(webhook).await;
+    let (old, young) = (ago(&fixture, 31 * DAY).await, ago(&fixture, 29 * DAY).await);
+    for (id, status, finished) in [
+        ("old", "delivered", old.to_string()),
+        ("withheld", "withheld", old.to_string()),
+        ("young", "failed", young.to_string()),
+        ("waits", "pending", "NULL".to_owned()),
+    ] {
+        let insert = format!(
+            "INSERT INTO webhook_deliveries (id, webhook_id, trigger, dedupe_key, repository, digest, tag, event, status,
+                 created_at, asked_at, finished_at)
+             VALUES ('{id}', 1, 'push', '{id}', '', '', '', '', '{status}', 1, 1, {finished})"
+        );
+        fixture.execute(&insert).await;
+    }
+    sweep_until_gone(&fixture, "SELECT id AS line FROM webhook_deliveries WHERE id IN ('old', 'withheld')")
+        .await;
+    let left = fixture.lines("SELECT id AS line FROM webhook_deliveries ORDER BY id").await;
+    assert_eq!(left, ["waits", "young"]);
+}
+
+/// The registry's tables, the column that tells their age, and for how long a row stays after it (seconds).
+const OF_REGISTRY: [(&str, &str, i64); 6] = [
+    ("oauth_auth_requests", "created_at", 600),
+    ("pending_device_auth", "expires_at", 0),
+    ("ui_sessions", "expires_at", 0),
+    ("oauth_sessions", "updated_at", 90 * DAY),
+    ("hold_crew_approvals", "expires_at", 0),
+    ("hold_crew_denials", "next_retry_at", DAY),
+];
+
+async fn what_has_expired_in_the_registrys_own_tables_goes(fixture: Fixture) {
+    fixture.execute("CREATE TABLE devices (id TEXT PRIMARY KEY, expires_at BIGINT)").await;
+    let mut gone = vec!["SELECT id AS line FROM lease_event WHERE id = 'none'".to_owned()];
+    for (table, column, keep) in OF_REGISTRY {
+        fixture.execute(&format!("CREATE TABLE {table} (id TEXT PRIMARY KEY, {column} BIGINT)")).await;
+        let (old, young) = (ago(&fixture, keep + 60).await, ago(&fixture, keep - 600).await);
+        // Seconds must not pass for times long past.
+        for (id, at) in [("old", old), ("young", young), ("seconds", old / 1_000_000), ("never", 0)] {
+            fixture.execute(&format!("INSERT INTO {table} VALUES ('{id}', {at})")).await;
+        }
+        gone.push(format!("SELECT id AS line FROM {table} WHERE id = 'old'"));
+    }
+    fixture.execute("INSERT INTO devices VALUES ('old', 1700000000000000)").await;
+    sweep_until_gone(&fixture, &gone.join(" UNION ALL ")).await;
+    for (table, ..) in OF_REGISTRY {
+        let left = fixture.lines(&format!("SELECT id AS line FROM {table} ORDER BY id")).await;
+        assert_eq!(left, ["never", "seconds", "young"], "{table}");
+    }
+    assert_eq!(fixture.lines("SELECT id AS line FROM devices").await, ["old"]);
+}
+
+async fn a_table_of_the_registrys_that_is_absent_or_another_is_passed_over(fixture: Fixture) {
+    fixture.execute("CREATE TABLE ui_sessions (id TEXT PRIMARY KEY, expires_at TEXT)").await;
+    fixture.execute("CREATE TABLE oauth_sessions (id TEXT PRIMARY KEY, used BIGINT)").await;
+    fixture.execute("INSERT INTO ui_sessions VALUES ('old', '2001-01-01')").await;
+    let term = fixture.term().await;
+    let mut found = Vec::new();
+    for sweep in REGISTRY {
+        let look = fixture.database.fenced(&term, async move |tx: &mut Tx| tx.sweepable(sweep).await);
+        match look.await.unwrap() {
+            Sweepable::Absent => {}
+            other => found.push((sweep.table, other)),
+        }
+    }
+    let without = Sweepable::Without;
+    assert_eq!(found, [("ui_sessions", without("expires_at")), ("oauth_sessions", without("updated_at"))]);
+    // A table that is in order is swept beside them.
+    fixture.execute("CREATE TABLE pending_device_auth (id TEXT PRIMARY KEY, expires_at BIGINT)").await;
+    let old = ago(&fixture, 60).await;
+    fixture.execute(&format!("INSERT INTO pending_device_auth VALUES ('old', {old})")).await;
+    let sweeping = Sweeping::start(&fixture, term, SOON * 10);
+    until_gone(&fixture, "SELECT id AS line FROM pending_device_auth").await;
+    sweeping.stop().await;
+    assert_eq!(fixture.lines("SELECT id AS line FROM ui_sessions").await, ["old"]);
 }

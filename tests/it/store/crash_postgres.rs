@@ -26,6 +26,7 @@ fn start(url: &str) -> Instance {
             ("ATCR__JETSTREAM__URLS", &format!("ws://{nobody}/subscribe")),
             ("ATCR__BACKFILL__ENABLED", "false"),
             ("ATCR__CLEANUP__ENABLED", "false"),
+            ("ATCR__WEBHOOKS__ENABLED", "false"),
             ("ATCR__TELEMETRY__FORMAT", "json"),
         ],
     )

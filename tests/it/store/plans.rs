@@ -2,10 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
-use atcr_workers::atproto::{Collection, Micros};
-use atcr_workers::store::backfill::{Gone, ListName, ListedPart, RepoOutcome, RepoState, RunPlan, RunTotals};
-use atcr_workers::store::{HandleFound, IdentityFound, Tx};
+use atcr_workers::atproto::{Collection, Handle, Micros};
+use atcr_workers::outbox::{Attempted, Rules, Site, Tiers, Trigger};
+use atcr_workers::settings::Tier;
+use atcr_workers::store::backfill::{
+    Gone, ListName, ListedPart, RepoOutcome, RepoRead, RepoState, RunPlan, RunTotals, Whole,
+};
+use atcr_workers::store::labels::{About, LabelRow, Subject};
+use atcr_workers::store::outbox::Look;
+use atcr_workers::store::webhooks::{Added, NewWebhook, User};
+use atcr_workers::store::{HandleFound, IdentityFound, SWEEPS, Tx};
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use leased_actors::lease::{LeaseStore, Release, Term};
 
@@ -13,7 +21,7 @@ use super::fixture::Fixture;
 use super::samples::*;
 
 /// The tables that grow with the network, and what statements call them for short.
-const LARGE: [&str; 20] = [
+const LARGE: [&str; 25] = [
     "users",
     "records",
     "manifests",
@@ -30,6 +38,11 @@ const LARGE: [&str; 20] = [
     "repository_stats",
     "scans",
     "backfill_repo",
+    "labels",
+    "webhooks",
+    "webhook_deliveries",
+    "w",
+    "d",
     "r",
     "s",
     "m",
@@ -82,25 +95,33 @@ async fn no_statement_reads_a_whole_table() {
         batch.extend(two(hold, "v", |at| scan("did:plc:user", "app", at)));
         batch
     };
+    let path = fixture.options.url.strip_prefix("sqlite://").unwrap();
     for n in 1..=2 {
         fixture.apply(&term, &batch(n)).await;
+        if n == 1 {
+            let texts = TEXTS.lock().unwrap()[path].clone();
+            let of_outbox: Vec<_> =
+                texts.iter().filter(|text| is_plain(text) && text.contains("webhook")).collect();
+            assert_eq!(of_outbox.len(), 1, "what a batch costs that no webhook cares for: {of_outbox:?}");
+        }
+        outbox(&fixture, &term, user).await;
     }
     let due = fixture.database.due_identities(10).await.unwrap().remove(0);
     let work = async move |tx: &mut Tx| {
         tx.mark_identity_due(&[did("did:plc:user"), did("did:web:hold")]).await?;
-        let handle = HandleFound::Valid("user.test".parse().unwrap());
+        let handle = HandleFound::Valid(Handle::parse("user.test").unwrap());
         tx.set_identity(&due, &IdentityFound { handle, pds: None }).await?;
         tx.identity_failed(&due).await
     };
     fixture.database.fenced(&term, work).await.unwrap();
     backfill(&fixture, &term).await;
+    labels(&fixture, &term).await;
+    fixture.database.known_holds().await.unwrap();
     fixture.leases.renew(term.id().holder).await.unwrap();
     fixture.leases.release(term.id(), Release::Free).await.unwrap();
 
-    let path = fixture.options.url.strip_prefix("sqlite://").unwrap();
     let texts = TEXTS.lock().unwrap()[path].clone();
-    let verbs = ["WITH", "SELECT", "INSERT", "UPDATE", "DELETE"];
-    let texts: Vec<_> = texts.iter().filter(|text| verbs.iter().any(|verb| text.starts_with(verb))).collect();
+    let texts: Vec<_> = texts.iter().filter(|text| is_plain(text)).collect();
     assert!(texts.len() > 30, "only {} statements were seen", texts.len());
     let mut scans = Vec::new();
     for text in texts {
@@ -112,6 +133,74 @@ async fn no_statement_reads_a_whole_table() {
         scans.extend(plan.iter().filter(of_large).map(|step| format!("{step}: {text}")));
     }
     assert!(scans.is_empty(), "{}", scans.join("\n"));
+}
+
+/// What the labeler's worker writes, and what is asked of it.
+async fn labels(fixture: &Fixture, term: &Term) {
+    let label = LabelRow {
+        uri: "did:plc:user".into(),
+        val: "!takedown".into(),
+        cid: None,
+        neg: false,
+        cts: Micros(1),
+        exp: None,
+        seq: Some(1),
+        verified: true,
+        about: Some(About::Account(did("did:plc:user"))),
+    };
+    let sweep = SWEEPS.iter().find(|sweep| sweep.table == "labels").unwrap();
+    let work = async move |tx: &mut Tx| {
+        let src = did("did:plc:labeler");
+        tx.follow_labeler(&src, true, Some("key")).await?;
+        tx.store_labels(&src, 0, true, &[label]).await?;
+        tx.save_labeler_seq(&src, 1).await?;
+        tx.restart_labeler(&src).await?;
+        tx.sweep(sweep, std::time::Duration::ZERO).await
+    };
+    fixture.database.fenced(term, work).await.unwrap();
+    let of = did("did:plc:user");
+    let subject = Subject { did: &of, repository: Some("app"), digest: None, tag_rkey: None };
+    assert!(fixture.database.is_taken_down(&subject).await.unwrap());
+}
+
+/// Whether it reads or writes rows.
+fn is_plain(text: &str) -> bool {
+    let verbs = ["WITH", "SELECT", "INSERT", "UPDATE", "DELETE"];
+    verbs.iter().any(|verb| text.starts_with(verb))
+}
+
+/// What the outbox takes out and writes; from the second time on, the index puts in for the webhooks that are there.
+async fn outbox(fixture: &Fixture, term: &Term, user: &str) {
+    let new = NewWebhook {
+        user: User::Did(did(user)),
+        url: "https://ci.example/".into(),
+        secret: None,
+        triggers: Trigger::SETTABLE.to_vec(),
+    };
+    let tier = Tier { name: "all".into(), price_ids: Vec::new(), max_webhooks: 9, all_triggers: true };
+    let give_up_after = Duration::from_secs(60);
+    let rules = Rules { tiers: Tiers::of(&[tier]), site: Site::default(), give_up_after };
+    let Added::As(webhook) = fixture.leases.add_webhook(new, rules.tiers.clone()).await.unwrap() else {
+        panic!("nine are allowed");
+    };
+    fixture.leases.test_webhook(webhook).await.unwrap();
+    let look = Look { busy: Vec::new(), per_webhook: 9, limit: 99 };
+    let work = async move |tx: &mut Tx| {
+        let mut due = tx.due_deliveries(&rules, &look).await?;
+        for (at, delivery) in due.deliveries.iter().enumerate() {
+            let result = match at % 3 {
+                0 => Attempted::Delivered { code: 200 },
+                1 => Attempted::Failed { code: None, error: "down".into() },
+                _ => Attempted::Retry { code: None, error: "down".into(), after: Duration::ZERO },
+            };
+            tx.delivery_attempted(&delivery.id, &result).await?;
+        }
+        Ok(due.deliveries.remove(0).id)
+    };
+    let first = fixture.database.fenced(term, work).await.unwrap();
+    fixture.leases.redeliver(first).await.unwrap();
+    fixture.leases.disable_webhook(webhook, "for now".into()).await.unwrap();
+    fixture.leases.enable_webhook(webhook).await.unwrap();
 }
 
 /// What a backfill asks and writes.
@@ -151,14 +240,22 @@ async fn backfill(fixture: &Fixture, term: &Term) {
         next_in: None,
         gone: Gone::Not,
     };
-    let identity = IdentityFound { handle: HandleFound::Invalid, pds: Some("http://pds".into()) };
+    let whole = Whole { did: user.clone(), rev: rev(3), collections: vec![Collection::Tag] };
+    let handle = HandleFound::Valid(Handle::parse("user.test").unwrap());
+    let read = RepoRead {
+        did: user.clone(),
+        at: Micros(1),
+        standing: Some((false, Some("suspended".into()))),
+        identity: Some(IdentityFound { handle, pds: Some("http://pds".into()) }),
+        identity_due: repo.identity_due,
+        outcome,
+    };
     let work = async move |tx: &mut Tx| {
         tx.force_repos(std::slice::from_ref(&user)).await?;
-        tx.merge(&part).await?;
-        tx.delete_unlisted(&user, &[Collection::Tag], rev(3)).await?;
-        tx.set_standing(&user, false, Some("suspended"), Micros(1)).await?;
-        tx.found_identity(&user, repo.identity_due.as_ref(), &identity).await?;
-        tx.repo_read(&user, &outcome).await?;
+        tx.merge(&[&part]).await?;
+        tx.delete_unlisted(&[whole]).await?;
+        tx.stream_passed().await?;
+        tx.repos_read(&[read]).await?;
         tx.add_to_run(run, &RunTotals::default()).await?;
         while tx.forget_records(&hold).await? {}
         tx.delete_account(&hold).await?;

@@ -9,6 +9,9 @@ const PAGE: usize = 100;
 /// More pages than any test writes: a PDS that never ends its list fails the test instead of hanging it.
 const PAGES_MAX: usize = 1_000;
 
+/// `admin` with the password of `pds.mjs`.
+const ADMIN: &str = "Basic YWRtaW46YWRtaW4tcGFzcw==";
+
 pub(crate) struct Pds {
     url: String,
 }
@@ -101,6 +104,15 @@ impl Pds {
 
     pub(crate) fn activate_account(&self, account: &Account) {
         self.post("com.atproto.server.activateAccount", Some(account), Value::Null);
+    }
+
+    /// Deletes the account for good, as the PDS's administrator: its owner would need a letter.
+    pub(crate) fn delete_account(&self, account: &Account) {
+        let headers = [("Authorization", ADMIN), ("Content-Type", "application/json")];
+        let url = format!("{}/xrpc/com.atproto.admin.deleteAccount", self.url);
+        let response =
+            http::request("POST", &url, &headers, &json!({ "did": account.did }).to_string()).unwrap();
+        assert_eq!(response.status, 200, "{}: {}", account.did, response.body);
     }
 
     fn post(&self, method: &str, account: Option<&Account>, body: Value) -> Value {

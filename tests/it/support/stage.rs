@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Stage {
     pub(crate) net: Arc<Net>,
     pub(crate) seeded: Seeded,
     settings: BTreeMap<String, String>,
+    file: PathBuf,
 }
 
 /// Traffic that flows until this is dropped.
@@ -83,7 +85,8 @@ impl Stage {
     pub(crate) async fn bare(place: Place) -> Stage {
         let net = Net::start(NetOptions::default()).await.unwrap();
         let seeded = seed(&net, Size::default(), 1);
-        let stage = Stage { place, net: Arc::new(net), seeded, settings: BTreeMap::new() };
+        let stage =
+            Stage { place, net: Arc::new(net), seeded, settings: BTreeMap::new(), file: SETTINGS.into() };
         let (url, net) = (stage.place.url().to_owned(), stage.net.clone());
         stage
             .with("ATCR__DATABASE__URL", &url)
@@ -96,6 +99,12 @@ impl Stage {
     /// The same with a setting by its environment variable.
     pub(crate) fn with(mut self, variable: &str, value: &str) -> Stage {
         self.settings.insert(variable.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The same with another settings file.
+    pub(crate) fn with_file(mut self, file: &Path) -> Stage {
+        self.file = file.to_owned();
         self
     }
 
@@ -115,7 +124,8 @@ impl Stage {
     pub(crate) fn spawn(&self, label: &str, arguments: &[&str]) -> Instance {
         let environment = self.environment(label);
         let environment: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        Instance::spawn(&[&["--settings", SETTINGS], arguments].concat(), &environment)
+        let file = self.file.to_str().unwrap();
+        Instance::spawn(&[&["--settings", file], arguments].concat(), &environment)
     }
 
     /// Starts an instance.

@@ -1,7 +1,9 @@
 //! The network's changes and faults over HTTP, for people and for programs that are not written in Rust.
 //!
-//! `GET /_control/stats`, and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
+//! `GET /_control/stats`, `GET /_control/webhooks` (the newest thousand that came), and `POST /_control/COMMAND` with the fields of the [`Command`] as a JSON object, such as
 //! `curl -d '{"mode":"silent"}' http://127.0.0.1:PORT/_control/mode`. A `jetstream` left out is number 0.
+
+mod billing;
 
 use std::io;
 use std::sync::Arc;
@@ -10,10 +12,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::Jetstream;
 use crate::Net;
 use crate::http::{self, Answer, Listener, Request};
 use crate::jetstream::{Compressed, Door, FutureCursor, Limit, Mode, Raw};
+use crate::labeler::{Flaw, Label, Labeler, LabelerDoor, LabelerMode};
 use crate::network::{Ending, Fault, Made, On, Rate, Site};
+use crate::webhooks::Behaviour;
 
 /// What can be asked for. Names on the wire are in kebab-case.
 #[derive(Debug, Deserialize)]
@@ -58,7 +63,23 @@ pub enum Command {
     SendText { jetstream: Option<usize>, text: String },
     SendPartial { jetstream: Option<usize>, text: String },
     SendClose { jetstream: Option<usize>, code: u16 },
+    Label(Label),
+    LabelBadly { uri: String, val: String, flaw: Flaw },
+    LabelerMode { mode: LabelerMode },
+    LabelerDoor { door: LabelerDoor },
+    LabelerList { on: bool },
+    LabelerForget { keep: u64 },
+    LabelerReset { lost: usize },
+    LabelerKey { number: u8, publish: bool },
+    LabelerCut {},
+    LabelerError { name: String },
+    WebhookBehave { path: String, behaviour: Behaviour },
+    WebhookScript { path: String, answers: Vec<Behaviour> },
+    WebhookReset {},
 }
+
+/// Webhooks that one answer lists.
+const WEBHOOKS_LISTED: usize = 1_000;
 
 /// A running control server. Dropping it ends it; the network lives on.
 #[derive(Debug)]
@@ -88,10 +109,19 @@ impl Control {
 fn respond(net: &Net, request: &Request) -> Answer {
     match (request.method.as_str(), request.path.strip_prefix("/_control/")) {
         ("GET", Some("stats")) => Answer::json(200, &stats(net)),
-        ("POST", Some(command)) => read(command, &request.body)
-            .and_then(|command| obey(net, command))
+        ("GET", Some("webhooks")) => Answer::json(200, &net.webhooks().listing(WEBHOOKS_LISTED)),
+        ("POST", Some(command)) => fields(command, &request.body)
+            .and_then(|fields| match billing::obey(net, command, &fields) {
+                Some(outcome) => outcome.map(|outcome| Answer::json(200, &outcome)),
+                None => read(fields)
+                    .and_then(|command| possible(net, command))
+                    .and_then(|command| obey(net, command)),
+            })
             .unwrap_or_else(|message| Answer::error(400, "InvalidRequest", &message)),
-        _ => Answer::text(404, "GET /_control/stats, or POST /_control/COMMAND with a JSON object\n"),
+        _ => Answer::text(
+            404,
+            "GET /_control/stats, GET /_control/webhooks, or POST /_control/COMMAND with a JSON object\n",
+        ),
     }
 }
 
@@ -99,6 +129,7 @@ fn stats(net: &Net) -> Value {
     let requests = net.request_counts().into_iter();
     let requests = requests.map(|((site, host, path), count)| json!([site, host, path, count]));
     json!({
+        "labeler": net.labeler().stats(),
         "jetstreams": net.jetstreams().iter().map(|j| json!(j.stats())).collect::<Vec<_>>(),
         "requests": requests.collect::<Vec<_>>(),
         "most_at_once": net.most_at_once(&On::any()),
@@ -106,10 +137,14 @@ fn stats(net: &Net) -> Value {
     })
 }
 
-fn read(command: &str, body: &[u8]) -> Result<Command, String> {
+fn fields(command: &str, body: &[u8]) -> Result<Map<String, Value>, String> {
     let fields = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(body) };
     let mut fields = fields.map_err(|error| error.to_string())?;
     fields.insert("command".to_owned(), command.into());
+    Ok(fields)
+}
+
+fn read(fields: Map<String, Value>) -> Result<Command, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
@@ -129,14 +164,16 @@ fn of_account(command: &Command) -> Option<&str> {
     }
 }
 
-fn obey(net: &Net, command: Command) -> Result<Answer, String> {
-    if let Some(did) = of_account(&command).filter(|did| net.account(did).is_none()) {
-        return Err(format!("there is no account {did}"));
+/// The command, if the account is there that it is about.
+fn possible(net: &Net, command: Command) -> Result<Command, String> {
+    match of_account(&command).filter(|did| net.account(did).is_none()) {
+        Some(did) => Err(format!("there is no account {did}")),
+        None => Ok(command),
     }
-    let of = |number: Option<usize>| {
-        let number = number.unwrap_or(0);
-        net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
-    };
+}
+
+fn obey(net: &Net, command: Command) -> Result<Answer, String> {
+    let of = |number: Option<usize>| jetstream_of(net, number.unwrap_or(0));
     let mut result = json!({ "done": true });
     match command {
         Command::AddAccount { name } => result = json!({ "did": net.add_account(&name) }),
@@ -173,6 +210,9 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::MakeAccounts { accounts, records } => {
             result = json!({ "made": net.add_made_accounts(accounts, Made::records(records)).len() });
         }
+        Command::WebhookBehave { path, behaviour } => net.webhooks().behave(&path, behaviour),
+        Command::WebhookScript { path, answers } => net.webhooks().script(&path, answers),
+        Command::WebhookReset {} => net.webhooks().reset(),
         Command::Cut { jetstream } => of(jetstream)?.cut(),
         Command::Mode { jetstream, mode } => of(jetstream)?.set_mode(mode),
         Command::Door { jetstream, door, times } => of(jetstream)?.set_door(door, times),
@@ -196,6 +236,30 @@ fn obey(net: &Net, command: Command) -> Result<Answer, String> {
         Command::SendText { jetstream, text } => of(jetstream)?.send_raw(Raw::Text(text.into())),
         Command::SendPartial { jetstream, text } => of(jetstream)?.send_raw(Raw::Partial(text.into())),
         Command::SendClose { jetstream, code } => of(jetstream)?.send_raw(Raw::Close(code)),
+        of_labeler => result = obey_labeler(net.labeler(), of_labeler),
     }
     Ok(Answer::json(200, &result))
+}
+
+fn jetstream_of(net: &Net, number: usize) -> Result<&Jetstream, String> {
+    net.jetstreams().get(number).ok_or_else(|| format!("there is no Jetstream {number}"))
+}
+
+fn obey_labeler(labeler: &Labeler, command: Command) -> Value {
+    match command {
+        Command::Label(label) => return json!({ "seq": labeler.say_label(label) }),
+        Command::LabelBadly { uri, val, flaw } => {
+            return json!({ "seq": labeler.say_badly(Label::of(&uri, &val), flaw) });
+        }
+        Command::LabelerMode { mode } => labeler.set_mode(mode),
+        Command::LabelerDoor { door } => labeler.set_door(door),
+        Command::LabelerList { on } => labeler.set_list(on),
+        Command::LabelerForget { keep } => labeler.forget(keep),
+        Command::LabelerReset { lost } => labeler.reset_sequencer(lost),
+        Command::LabelerKey { number, publish } => labeler.rotate_key(number, publish),
+        Command::LabelerCut {} => labeler.cut(),
+        Command::LabelerError { name } => labeler.send_error(&name),
+        _ => unreachable!("every other command is another's"),
+    }
+    json!({ "done": true })
 }

@@ -154,6 +154,10 @@ impl Lines {
                 let rkey = records::page_rkey(&repository);
                 (records::PAGE, &*owner, rkey, records::page(&repository, "A test image.", at_us))
             }
+            75..80 => {
+                let record = records::scan(&owner, &repository, &digest, [0, 1, 2, 3], at_us);
+                (records::SCAN, hold, ids::tid(at_us, 4), record)
+            }
             _ => {
                 let record = records::stats(&owner, &repository, count, 1, at_us);
                 (records::STATS, hold, ids::stats_rkey(&owner, &repository), record)

@@ -10,7 +10,7 @@
 mod dictionary;
 mod event;
 mod faults;
-mod frame;
+pub(crate) mod frame;
 mod handshake;
 mod log;
 mod options;

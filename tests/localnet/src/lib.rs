@@ -1,5 +1,5 @@
-//! The network in small: Jetstream servers, relays, a PLC directory, PDSes and accounts on 127.0.0.1, with faults
-//! and limits on command. Tests, benches and the demonstration stand on it.
+//! The network in small: Jetstream servers, relays, a PLC directory, PDSes, accounts, a labeler and a receiver of
+//! webhooks on 127.0.0.1, with faults and limits on command. Tests, benches and the demonstration stand on it.
 //!
 //! It knows the wires and the shapes of the registry's records, never the product: what it serves is written
 //! from the protocol's documents, so that a misreading in the product is not repeated here.
@@ -12,10 +12,12 @@ pub mod events;
 mod http;
 pub mod ids;
 pub mod jetstream;
+pub mod labeler;
 pub mod network;
 pub mod records;
 pub mod seed;
 pub mod traffic;
+pub mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub use jetstream::Jetstream;
+pub use labeler::Labeler;
 pub use network::{Net, NetOptions};
 
 /// How often [`until`] looks: short against what tests wait for, long against the cost of looking.

@@ -8,10 +8,12 @@ mod answers;
 mod changes;
 mod endings;
 mod faults;
+mod holds;
 mod made;
 mod pds;
 mod rates;
 mod relay;
+mod stripe;
 mod visits;
 
 use std::collections::BTreeMap;
@@ -25,13 +27,17 @@ use tokio::time::Instant;
 pub use account::{Account, Put, Record};
 pub use endings::Ending;
 pub use faults::{Fault, On, Site};
+pub use holds::{Curve, Registry, TierUpdate};
 pub use made::Made;
 pub use rates::{Rate, Told};
+pub use stripe::STRIPE_KEY;
 pub use visits::Visit;
 
 use crate::http::{self, Listener, Manner, Request};
 use crate::jetstream::{Jetstream, JetstreamOptions};
+use crate::labeler::Labeler;
 use crate::lock;
+use crate::webhooks::Receiver;
 use account::Accounts;
 use faults::Desk;
 use rates::Rates;
@@ -52,7 +58,8 @@ pub struct NetOptions {
     pub named_pdses: bool,
     /// Number of relays.
     pub relays: usize,
-    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays take consecutive ports from here.
+    /// 0: any free ports. Otherwise PLC, `*.test`, PDSes, Jetstreams, relays, the labeler, the webhooks' receiver and Stripe
+    /// take consecutive ports from here.
     pub port_base: u16,
 }
 
@@ -72,6 +79,9 @@ pub struct Net {
     pdses: Vec<Listener>,
     jetstreams: Vec<Jetstream>,
     relays: Vec<Listener>,
+    labeler: Labeler,
+    webhooks: Receiver,
+    stripe: Listener,
 }
 
 /// What the servers share.
@@ -84,6 +94,8 @@ struct World {
     rates: Rates,
     visits: Arc<Visits>,
     endings: Mutex<BTreeMap<Site, Ending>>,
+    holds: Mutex<holds::Desk>,
+    stripe: Mutex<stripe::Desk>,
     /// Addresses of the PDSes, known once they are bound.
     pds_urls: Mutex<Vec<String>>,
 }
@@ -102,6 +114,8 @@ impl Net {
             rates: Rates::default(),
             visits: Arc::default(),
             endings: Mutex::default(),
+            holds: Mutex::default(),
+            stripe: Mutex::default(),
             pds_urls: Mutex::default(),
         });
         let mut ports = Ports(options.port_base);
@@ -127,7 +141,10 @@ impl Net {
         for number in 0..options.relays {
             relays.push(world.listen(Site::Relay(number), ports.take()).await?);
         }
-        Ok(Self { world, plc, hosts, pdses, jetstreams, relays })
+        let labeler = Labeler::start(ports.take()).await?;
+        let webhooks = Receiver::start(ports.take()).await?;
+        let stripe = world.listen(Site::Stripe, ports.take()).await?;
+        Ok(Self { world, plc, hosts, pdses, jetstreams, relays, labeler, webhooks, stripe })
     }
 
     /// `http://127.0.0.1:PORT` of the PLC directory.
@@ -163,6 +180,16 @@ impl Net {
     /// The address that serves every `*.test` name, by its `Host` header.
     pub fn test_hosts(&self) -> SocketAddr {
         self.hosts.address()
+    }
+
+    /// The labeler.
+    pub fn labeler(&self) -> &Labeler {
+        &self.labeler
+    }
+
+    /// The receiver of webhooks.
+    pub fn webhooks(&self) -> &Receiver {
+        &self.webhooks
     }
 
     /// A Jetstream by number.
@@ -256,7 +283,9 @@ impl World {
         let fault = self.desk.receive(site, &request.host, &request.path);
         let (answer, told_wait) = match (counted, fault) {
             (Some(counted), _) if counted.refused => (counted.refusal(), counted.told_wait()),
-            (_, Some(fault)) if let Some(replacement) = fault.answer() => (replacement, fault.told_wait()),
+            (_, Some(fault)) if let Some(replacement) = fault.answer_of(site) => {
+                (replacement, fault.told_wait())
+            }
             (_, fault) => {
                 let answer = self.answer(site, request);
                 (answer.in_manner(fault.map_or(Manner::Plain, Fault::manner)), None)
@@ -275,7 +304,11 @@ impl World {
 
     fn answer(&self, site: Site, request: &Request) -> http::Answer {
         let ending = lock(&self.endings).get(&site).copied().unwrap_or_default();
+        if let Some(answer) = holds::answer(self, site, request) {
+            return answer;
+        }
         match site {
+            Site::Stripe => stripe::answer(self, request),
             Site::Plc => answers::plc(self, request),
             Site::Hosts => answers::host(self, ending, request),
             Site::Pds(number) => pds::answer(self, Some(number), ending, request),

@@ -15,7 +15,8 @@ use crate::Signals;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Control, PLC directory, *.test hosts, PDSes, Jetstreams and relays take consecutive ports from here; 0: any free ones.
+    /// Control, PLC directory, *.test hosts, PDSes, Jetstreams, relays, the labeler, the webhooks' receiver and Stripe take
+    /// consecutive ports from here; 0: any free ones.
     #[arg(long, default_value_t = 0)]
     port_base: u16,
     /// Number of Jetstream servers. Each speaks both wires: /subscribe, and
@@ -67,6 +68,7 @@ pub(crate) async fn run(arguments: Arguments) -> io::Result<()> {
         "jetstreams_v2": net.jetstreams().iter().map(|j| j.url_v2()).collect::<Vec<_>>(),
         "plc": net.plc_url(), "pds": net.pds_url(), "test_hosts": net.test_hosts(),
         "relays": net.relay_urls(), "control": control.url(),
+        "labeler": net.labeler().did(), "webhooks": net.webhooks().url(), "stripe": net.stripe_url(),
         "users": seeded.users, "hold": seeded.hold,
     });
     println!("{addresses}");

@@ -53,6 +53,7 @@ impl Stage {
             ("ATCR__JETSTREAM__URLS", "ws://127.0.0.1:1/subscribe"),
             ("ATCR__IDENTITY__PLC_URL", "http://127.0.0.1:1"),
             ("ATCR__CLEANUP__ENABLED", "false"),
+            ("ATCR__WEBHOOKS__ENABLED", "false"),
             ("ATCR__BACKFILL__ENABLED", "false"),
             ("ATCR__TELEMETRY__FORMAT", "json"),
         ];

@@ -8,6 +8,8 @@ pub(crate) enum Manner {
     Plain,
     /// Not a byte, the connection stays open.
     Never,
+    /// Not a byte, and the connection ends.
+    HangUp,
     /// One byte of the body each 100 ms.
     Slow,
     /// All of it, so much later.

@@ -35,6 +35,11 @@ impl Request {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
+    /// Names in lower case.
+    pub(crate) fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// All decoded values of a query parameter.
     pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
@@ -137,6 +142,7 @@ impl Connection {
         match answer.manner {
             Manner::Plain => self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await,
             Manner::Never => self.until_closed().await,
+            Manner::HangUp => Ok(()),
             Manner::Late { millis } => {
                 tokio::time::sleep(Duration::from_millis(millis.into())).await;
                 self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await

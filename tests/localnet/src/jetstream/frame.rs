@@ -1,21 +1,21 @@
 //! WebSocket frames (RFC 6455 section 5) as a server writes and reads them. Fragmented client messages are refused:
 //! no client of Jetstream sends them.
 
-pub(super) const TEXT: u8 = 1;
-pub(super) const BINARY: u8 = 2;
-pub(super) const CLOSE: u8 = 8;
-pub(super) const PING: u8 = 9;
-pub(super) const PONG: u8 = 10;
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
 
 /// The real server's limit for a client's message.
 const CLIENT_BYTES_MAX: u64 = 10_000_000;
 
 /// The client broke the protocol, or a limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// Appends the head of an unfragmented, unmasked frame.
-pub(super) fn push_head(out: &mut Vec<u8>, opcode: u8, length: usize) {
+pub(crate) fn push_head(out: &mut Vec<u8>, opcode: u8, length: usize) {
     out.push(0x80 | opcode);
     match length {
         0..=125 => out.push(length as u8),
@@ -31,13 +31,13 @@ pub(super) fn push_head(out: &mut Vec<u8>, opcode: u8, length: usize) {
 }
 
 /// Appends a frame.
-pub(super) fn push(out: &mut Vec<u8>, opcode: u8, payload: &[u8]) {
+pub(crate) fn push(out: &mut Vec<u8>, opcode: u8, payload: &[u8]) {
     push_head(out, opcode, payload.len());
     out.extend_from_slice(payload);
 }
 
 /// Takes one whole masked frame from the front of the buffer: opcode and payload.
-pub(super) fn take(buffer: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, Broken> {
+pub(crate) fn take(buffer: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, Broken> {
     let [first, second, ..] = buffer[..] else { return Ok(None) };
     if first & 0x80 == 0 || second & 0x80 == 0 {
         return Err(Broken);

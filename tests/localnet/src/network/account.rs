@@ -1,6 +1,7 @@
 //! Accounts and repositories in memory.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -150,13 +151,18 @@ impl Account {
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     by_did: BTreeMap<String, Account>,
+    /// Handle and DID: looking through all accounts for a handle would make a large network slow.
+    handles: BTreeSet<(String, String)>,
     clock_us: i64,
     seq: u64,
 }
 
 impl Accounts {
     pub(super) fn add(&mut self, account: Account) {
-        self.by_did.entry(account.did.clone()).or_insert(account);
+        if let Entry::Vacant(free) = self.by_did.entry(account.did.clone()) {
+            self.handles.insert((account.handle.clone(), account.did.clone()));
+            free.insert(account);
+        }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Account> {
@@ -173,9 +179,20 @@ impl Accounts {
 
     /// By DID or handle, as `repo` parameters allow.
     pub(super) fn find(&self, repo: &str) -> Option<&Account> {
-        // Looking through all handles for an account that is not there would make a large network slow.
-        let by_handle = || self.all().find(|account| account.handle == repo);
-        if repo.starts_with("did:") { self.get(repo) } else { by_handle() }
+        if repo.starts_with("did:") { self.get(repo) } else { self.by_handle(repo) }
+    }
+
+    /// Of several the first.
+    pub(super) fn by_handle(&self, handle: &str) -> Option<&Account> {
+        let from = (handle.to_owned(), String::new());
+        let (found, did) = self.handles.range(from..).next()?;
+        if found == handle { self.get(did) } else { None }
+    }
+
+    pub(super) fn change_handle(&mut self, did: &str, handle: &str) {
+        let old = std::mem::replace(&mut self.get_mut(did).handle, handle.to_owned());
+        self.handles.remove(&(old, did.to_owned()));
+        self.handles.insert((handle.to_owned(), did.to_owned()));
     }
 
     pub(super) fn put(&mut self, did: &str, collection: &str, rkey: &str, mut value: Value) -> (Put, Commit) {

@@ -1,10 +1,10 @@
 //! What the PLC directory and the `*.test` hosts answer.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::account::Accounts;
 use super::endings::Ending;
-use super::{Account, World, pds};
+use super::{Account, World, holds, pds};
 use crate::http::{Answer, Request};
 use crate::lock;
 
@@ -20,7 +20,7 @@ pub(super) fn plc(world: &World, request: &Request) -> Answer {
         Some(account) if account.tombstoned => {
             Answer::json(410, &json!({ "message": format!("DID not available: {did}") }))
         }
-        Some(account) => Answer::json(200, &account.document(&pds_url(world, account))),
+        Some(account) => Answer::json(200, &document(world, account)),
     }
 }
 
@@ -34,16 +34,27 @@ pub(super) fn host(world: &World, ending: Ending, request: &Request) -> Answer {
 }
 
 pub(super) fn handle_claim(accounts: &Accounts, host: &str) -> Answer {
-    let claim = accounts.all().find(|account| account.handle == host).and_then(|a| a.claims.clone());
+    let claim = accounts.by_handle(host).and_then(|account| account.claims.clone());
     claim.map_or_else(|| Answer::text(404, "User not found"), |did| Answer::text(200, did))
 }
 
 fn web_document(world: &World, host: &str) -> Answer {
     let accounts = lock(&world.accounts);
     match accounts.get(&format!("did:web:{host}")).filter(|account| !account.tombstoned) {
-        Some(account) => Answer::json(200, &account.document(&pds_url(world, account))),
+        Some(account) => Answer::json(200, &document(world, account)),
         None => Answer::text(404, "Not Found"),
     }
+}
+
+fn document(world: &World, account: &Account) -> Value {
+    let url = pds_url(world, account);
+    let mut document = account.document(&url);
+    if holds::is_hold(world, &account.did)
+        && let Some(services) = document["service"].as_array_mut()
+    {
+        services.push(json!({ "id": "#atcr_hold", "type": "AtcrHoldService", "serviceEndpoint": url }));
+    }
+    document
 }
 
 fn pds_url(world: &World, account: &Account) -> String {

@@ -117,7 +117,7 @@ impl Net {
     /// # Panics
     /// When there is no such account.
     pub fn change_handle(&self, did: &str, handle: &str) {
-        lock(&self.world.accounts).get_mut(did).handle = handle.to_owned();
+        lock(&self.world.accounts).change_handle(did, handle);
         self.identity_event(did);
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::stripe;
 use crate::http::{Answer, Manner};
 use crate::lock;
 
@@ -22,6 +23,8 @@ pub enum Site {
     Pds(usize),
     /// A relay by number.
     Relay(usize),
+    /// Stripe.
+    Stripe,
 }
 
 /// Which requests are meant. Empty parts mean all.
@@ -32,6 +35,7 @@ pub struct On {
     host: Option<String>,
     path: Option<String>,
     times: Option<usize>,
+    after: Option<usize>,
 }
 
 impl On {
@@ -58,6 +62,11 @@ impl On {
     /// Only the next so many (for faults).
     pub fn times(self, times: usize) -> Self {
         Self { times: Some(times), ..self }
+    }
+
+    /// Only when so many have been let through (for faults).
+    pub fn after(self, requests: usize) -> Self {
+        Self { after: Some(requests), ..self }
     }
 
     pub(super) fn meets(&self, site: Site, host: &str, path: &str) -> bool {
@@ -94,8 +103,20 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The same in the words of the server that is asked.
+    pub(super) fn answer_of(self, site: Site) -> Option<Answer> {
+        match (self, site) {
+            (Self::Status(status), Site::Stripe) => Some(stripe::refusal(status, None, "on command")),
+            (Self::RetryAfter(seconds), Site::Stripe) => {
+                let answer = stripe::refusal(429, Some("rate_limit"), "on command");
+                Some(answer.with_header("retry-after", seconds.to_string()))
+            }
+            _ => self.answer(),
+        }
+    }
+
     /// What is answered instead; None where the right answer is only delivered badly.
-    pub(super) fn answer(self) -> Option<Answer> {
+    fn answer(self) -> Option<Answer> {
         match self {
             Self::Never | Self::SlowBody | Self::CutBody | Self::Late(_) => None,
             Self::Status(429) => Some(Answer::error(429, "RateLimitExceeded", "Rate Limit Exceeded")),
@@ -147,9 +168,16 @@ impl Desk {
         drop(counts);
         let mut faults = lock(&self.faults);
         faults.retain(|(on, _)| on.times != Some(0));
-        let (on, fault) = faults.iter_mut().rev().find(|(on, _)| on.meets(site, host, path))?;
-        on.times = on.times.map(|left| left - 1);
-        Some(*fault)
+        for (on, fault) in faults.iter_mut().rev().filter(|(on, _)| on.meets(site, host, path)) {
+            match on.after {
+                Some(left @ 1..) => on.after = Some(left - 1),
+                _ => {
+                    on.times = on.times.map(|left| left - 1);
+                    return Some(*fault);
+                }
+            }
+        }
+        None
     }
 
     pub(super) fn set_fault(&self, on: On, fault: Fault) {

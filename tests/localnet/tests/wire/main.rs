@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod clients;
 mod faults;
 mod jetstream;
 mod network;
@@ -11,3 +12,4 @@ mod rates;
 mod relay;
 mod second_wire;
 mod seeded;
+mod webhooks;

@@ -12,20 +12,20 @@ use tokio::time::timeout;
 
 use crate::client::{Answer, SOON, address, get, request};
 
-struct Program {
+pub(crate) struct Program {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Program {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_localnet"));
         let mut child = command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
 
-    async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         timeout(SOON, self.lines.next_line()).await.expect("a line within the deadline").unwrap()
     }
 
@@ -39,11 +39,11 @@ impl Program {
         panic!("the program ended without saying {text:?}");
     }
 
-    fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         terminate(self.child.id().unwrap());
     }
 
-    async fn finish(mut self) -> Output {
+    pub(crate) async fn finish(mut self) -> Output {
         let mut stdout = Vec::new();
         while let Some(line) = self.line().await {
             stdout.extend_from_slice(line.as_bytes());
@@ -84,6 +84,14 @@ fn commands(user: &str) -> Vec<(&'static str, Value)> {
         ("send-info", json!({ "name": "OutdatedCursor", "message": "m" })),
         ("send-error", json!({ "name": "ConsumerTooSlow", "message": "m" })),
         ("reset-sequencer", json!({})),
+        ("labeler-mode", json!({ "mode": "lossy" })),
+        ("labeler-door", json!({ "door": { "html": 200 } })),
+        ("labeler-list", json!({ "on": true })),
+        ("labeler-forget", json!({ "keep": 1 })),
+        ("labeler-key", json!({ "number": 2, "publish": true })),
+        ("labeler-error", json!({ "name": "ConsumerTooSlow" })),
+        ("labeler-reset", json!({ "lost": 0 })),
+        ("labeler-cut", json!({})),
         ("clear-faults", json!({})),
         (
             "rate",
@@ -94,6 +102,9 @@ fn commands(user: &str) -> Vec<(&'static str, Value)> {
         ("move", json!({ "did": user, "pds": 1 })),
         ("throttle", json!({ "did": user, "on": true })),
         ("crawl", json!({})),
+        ("webhook-behave", json!({ "path": "/a", "behaviour": { "retry-after": [429, 7] } })),
+        ("webhook-script", json!({ "path": "/a", "answers": ["down", { "status": 500 }] })),
+        ("webhook-reset", json!({})),
         ("tombstone", json!({ "did": user })),
     ]
 }
@@ -137,6 +148,14 @@ async fn serve_says_where_it_is_obeys_and_stops_on_a_signal() {
     let relay = address(addresses["relays"][0].as_str().unwrap());
     let target = "/xrpc/com.atproto.sync.listReposByCollection?collection=io.atcr.sailor.profile";
     assert_eq!(get(relay, "relay", target).await.json()["repos"].as_array().unwrap().len(), 4 + 3 + 2);
+    let label = json!({ "uri": user, "val": "!takedown" });
+    assert_eq!(post(control, "label", &label).await.json()["seq"], 1);
+    let badly = json!({ "uri": user, "val": "!takedown", "flaw": "high-s" });
+    assert_eq!(post(control, "label-badly", &badly).await.json()["seq"], 2);
+    let labeler = addresses["labeler"].as_str().unwrap().rsplit_once("%3A").unwrap().1;
+    let labeler = address(&format!("http://127.0.0.1:{labeler}"));
+    let list = get(labeler, "labeler", "/xrpc/com.atproto.label.queryLabels?uriPatterns=*").await.json();
+    assert_eq!((list["labels"].as_array().unwrap().len(), &list["cursor"]), (2, &json!("2")));
     for (command, body) in commands(user) {
         assert_eq!(post(control, command, &body).await.json(), json!({ "done": true }), "{command}");
     }

@@ -20,7 +20,7 @@ const READ_BYTES: usize = 32 << 10;
 
 /// A socket, seen through the sieve.
 #[derive(Debug)]
-pub(super) struct Sieve<S> {
+pub(crate) struct Sieve<S> {
     inner: S,
     rewrite: Rewrite,
     read: Box<[u8]>,
@@ -31,7 +31,7 @@ pub(super) struct Sieve<S> {
 
 impl<S> Sieve<S> {
     /// Before the handshake's answer was read. Messages over `limit` bytes arrive empty.
-    pub(super) fn new(inner: S, limit: usize) -> Self {
+    pub(crate) fn new(inner: S, limit: usize) -> Self {
         let read = vec![0; READ_BYTES].into_boxed_slice();
         Self { inner, rewrite: Rewrite::new(limit as u64), read, ready: Vec::new(), taken: 0 }
     }

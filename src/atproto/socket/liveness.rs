@@ -13,7 +13,7 @@ const ANOTHER_EVERY_LIMITS: u32 = 20;
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing.
     Keep,
     /// Ask the host for a sign of life.
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 
 /// How a connection died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dead {
+pub(crate) enum Dead {
     /// Nothing at all since the handshake.
     NothingEver,
     /// A ping was sent and nothing came since.
@@ -35,7 +35,7 @@ pub(super) enum Dead {
 
 /// What is known of one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Liveness {
+pub(crate) struct Liveness {
     limit: Duration,
     /// From when on another host may be tried; `None` if there is no other.
     another_from: Option<Instant>,
@@ -50,31 +50,31 @@ pub(super) struct Liveness {
 
 impl Liveness {
     /// Of a connection whose handshake is done `now`.
-    pub(super) fn new(limit: Duration, another_from: Option<Instant>, now: Instant) -> Self {
+    pub(crate) fn new(limit: Duration, another_from: Option<Instant>, now: Instant) -> Self {
         Self { limit, another_from, opened: now, heard: None, event: now, pinged: now, unanswered: None }
     }
 
     /// A frame of any kind came. It answers a ping as well as a pong does: servers drop pongs while their own writes
     /// are stuck behind a slow reader, and a connection that delivers is not dead.
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant) {
         self.heard = Some(now);
         self.unanswered = None;
     }
 
     /// An event came.
-    pub(super) fn event(&mut self, now: Instant) {
+    pub(crate) fn event(&mut self, now: Instant) {
         self.heard(now);
         self.event = now;
     }
 
     /// A ping went out.
-    pub(super) fn pinged(&mut self, now: Instant) {
+    pub(crate) fn pinged(&mut self, now: Instant) {
         self.pinged = now;
         self.unanswered.get_or_insert(now);
     }
 
     /// The consumer kept us from reading for so long: none of the clocks ran.
-    pub(super) fn blocked(&mut self, span: Duration) {
+    pub(crate) fn blocked(&mut self, span: Duration) {
         self.opened += span;
         self.event += span;
         self.pinged += span;
@@ -83,7 +83,7 @@ impl Liveness {
     }
 
     /// What to do at `now`.
-    pub(super) fn decide(&self, now: Instant) -> Verdict {
+    pub(crate) fn decide(&self, now: Instant) -> Verdict {
         let passed = |since: Instant| now.saturating_duration_since(since);
         if self.heard.is_none() && passed(self.opened) >= self.limit {
             return Verdict::NextHost(Dead::NothingEver);
@@ -101,17 +101,17 @@ impl Liveness {
     }
 
     /// Whether no event came for the limit.
-    pub(super) fn is_stale(&self, now: Instant) -> bool {
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.event) >= self.limit
     }
 
     /// How often to decide: a sixteenth of the limit, so that no rule is late by more.
-    pub(super) fn decide_every(&self) -> Duration {
+    pub(crate) fn decide_every(&self) -> Duration {
         self.limit / 16
     }
 
     /// From when on another host may be tried, after one was at `now`.
-    pub(super) fn another_after(limit: Duration, now: Instant) -> Instant {
+    pub(crate) fn another_after(limit: Duration, now: Instant) -> Instant {
         now + limit * ANOTHER_EVERY_LIMITS
     }
 }

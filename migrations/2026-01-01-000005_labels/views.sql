@@ -1,0 +1,26 @@
+-- Runs after up.sql, in the same transaction, once each database's word for the present time is put in: a label expires
+-- when it is read.
+
+-- The labels that count now: of the labeler in effect, verified or not asked to be, not negated, not expired.
+CREATE VIEW labels_in_effect AS
+SELECT labels.src, uri, val, subject, did, name, cts, exp
+FROM labels
+JOIN labeler_cursor ON labeler_cursor.src = labels.src AND labeler_cursor.in_effect
+WHERE (labels.verified OR NOT labeler_cursor.verify) AND NOT neg AND (exp IS NULL OR exp > {now_us});
+
+-- What is taken down now, a row for each label and what it is about. subject says what: 'account' (all of did), or
+-- 'repository' (did, repository), 'manifest' (did, digest) or 'tag' (did, tag_rkey); the columns of the others are null.
+-- A repository is what its page's key names; a name with a slash can be no key, so there it is what the page names, too.
+CREATE VIEW taken_down AS
+SELECT subject, did,
+    CASE WHEN subject = 'repository' THEN name END AS repository,
+    CASE WHEN subject = 'manifest' THEN name END AS digest,
+    CASE WHEN subject = 'tag' THEN name END AS tag_rkey,
+    src, uri, cts, exp
+FROM labels_in_effect
+WHERE val = '!takedown' AND did IS NOT NULL
+UNION ALL
+SELECT subject, labels_in_effect.did, repo_pages.repository, NULL, NULL, src, uri, cts, exp
+FROM labels_in_effect
+JOIN repo_pages ON repo_pages.did = labels_in_effect.did AND repo_pages.rkey = name
+WHERE val = '!takedown' AND subject = 'repository' AND repo_pages.repository <> name;

@@ -1,0 +1,136 @@
+//! `webhooks`: adds, lists, removes, enables, disables and tests webhooks, and has deliveries made again. All of it stands
+//! in the database and is carried out by whoever runs the worker, so it works from any machine.
+
+mod add;
+mod list;
+mod wait;
+
+use clap::Subcommand;
+
+use crate::app::{self, Exit, Refusal};
+use crate::atproto::{Did, Handle};
+use crate::settings::Settings;
+use crate::store::SqlLeases;
+use crate::store::webhooks::{Asked, User};
+
+/// What clap says after the options.
+pub(super) const AFTER: &str = "\
+Triggers: push, scan:first; with a tier that has them also scan:all, scan:changed. What a tier has stands in
+billing.tiers; the first one, or one webhook if there is none, is for everybody who pays nothing.
+
+Examples:
+  atcr-workers webhooks add --user alice.test --url https://ci.example/hook --triggers push --generate-secret
+  atcr-workers webhooks list --json
+  atcr-workers webhooks test 3                                   send a test, and wait for the answer
+  atcr-workers webhooks redeliver whd_mfrggzdfmztwq2lknnwg23tpoa   the same delivery again, under the same id";
+
+/// What can be done to webhooks.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Add one, and print its number.
+    Add(add::Arguments),
+    /// List them. The default.
+    List {
+        /// Those of this user: a DID or a handle.
+        #[arg(long, value_name = "DID|HANDLE", value_parser = user)]
+        user: Option<User>,
+    },
+    /// Remove one, with its deliveries.
+    Remove {
+        /// Its number.
+        webhook: i64,
+    },
+    /// Enable one that was disabled, by whomever.
+    Enable {
+        /// Its number.
+        webhook: i64,
+    },
+    /// Disable one: what waits is withheld, and nothing more is put in for it.
+    Disable {
+        /// Its number.
+        webhook: i64,
+        /// Kept with it.
+        #[arg(long, default_value = "by an operator")]
+        reason: String,
+    },
+    /// Send a test, and wait for its result.
+    Test {
+        /// The webhook's number.
+        webhook: i64,
+        /// Ask, and do not wait.
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Make a delivery once more, under the same id and with the same bytes, and wait for its result.
+    Redeliver {
+        /// The delivery's id.
+        delivery: String,
+        /// Ask, and do not wait.
+        #[arg(long)]
+        no_wait: bool,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// If the database does not answer, or what is asked for cannot be done.
+pub async fn run(settings: &Settings, json: bool, command: Option<Command>) -> Result<Exit, Refusal> {
+    let database = app::open(settings).await?;
+    if !database.pending_migrations().await?.is_empty() {
+        return Err(app::not_migrated());
+    }
+    let leases = SqlLeases::new(database);
+    match command.unwrap_or(Command::List { user: None }) {
+        Command::Add(arguments) => add::run(settings, &leases, arguments).await,
+        Command::List { user } => {
+            let webhooks = leases.webhooks(user).await.map_err(Refusal::failed)?;
+            Ok(list::print(&webhooks, json))
+        }
+        Command::Remove { webhook } => {
+            done(leases.remove_webhook(webhook).await.map_err(Refusal::failed)?, webhook, "removed")
+        }
+        Command::Enable { webhook } => {
+            done(leases.enable_webhook(webhook).await.map_err(Refusal::failed)?, webhook, "enabled")
+        }
+        Command::Disable { webhook, reason } => {
+            done(leases.disable_webhook(webhook, reason).await.map_err(Refusal::failed)?, webhook, "disabled")
+        }
+        Command::Test { webhook, no_wait } => {
+            let asked = leases.test_webhook(webhook).await.map_err(Refusal::failed)?;
+            let delivery = asked_for(asked, &format!("there is no webhook {webhook}"))?;
+            wait::outcome(settings, leases, &delivery, no_wait).await
+        }
+        Command::Redeliver { delivery, no_wait } => {
+            let unknown = format!("there is no delivery {delivery:?}");
+            let asked = leases.redeliver(delivery).await.map_err(Refusal::failed)?;
+            let delivery = asked_for(asked, &unknown)?;
+            wait::outcome(settings, leases, &delivery, no_wait).await
+        }
+    }
+}
+
+fn asked_for(asked: Asked, unknown: &str) -> Result<String, Refusal> {
+    match asked {
+        Asked::As(delivery) => Ok(delivery),
+        Asked::Unknown => Err(Refusal::failed(unknown)),
+        Asked::Disabled => {
+            Err(Refusal::failed("the webhook is disabled: `atcr-workers webhooks enable` it first"))
+        }
+    }
+}
+
+fn done(was_there: bool, webhook: i64, what: &str) -> Result<Exit, Refusal> {
+    if !was_there {
+        return Err(Refusal::failed(format!("there is no webhook {webhook}")));
+    }
+    Ok(crate::cli::print(|out| writeln!(out, "webhook {webhook} is {what}")))
+}
+
+/// Reads a DID or a handle.
+fn user(text: &str) -> Result<User, String> {
+    if text.starts_with("did:") {
+        return Did::parse(text).map(User::Did).map_err(|error| error.to_string());
+    }
+    text.parse::<Handle>().map(User::Handle).map_err(|error| error.to_string())
+}

@@ -1,0 +1,58 @@
+//! What people want to know at a glance: instances, streams, the latest backfill and the wishes for one, each with its age
+//! by the database's clock.
+
+use diesel::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+
+use crate::store::session::Session;
+use crate::store::statement::Statement;
+
+/// Incarnation, label, host, pid, state, admin address, registered at, microseconds since the last renewal.
+pub(in crate::store) type InstanceRow = (String, String, String, i64, String, Option<String>, i64, i64);
+
+/// Wire, host, position (time), number, microseconds since that time, saved at, microseconds since then.
+pub(in crate::store) type StreamRow = (String, String, i64, Option<i64>, i64, i64, i64);
+
+/// Reason, forced, started at, ended at, given up.
+pub(in crate::store) type RunRow = (String, bool, i64, Option<i64>, bool);
+
+/// How many wishes wait, how many of them are about every repository (0 or 1), microseconds since the oldest.
+pub(in crate::store) type WishRow = (i64, i64, Option<i64>);
+
+/// Every instance that is not dead.
+pub(in crate::store) async fn instances(session: &mut Session) -> QueryResult<Vec<InstanceRow>> {
+    let select = Statement::new(
+        "SELECT incarnation, label, host, pid, state, admin_address, registered_at, {now_us} - renewed_at
+         FROM lease_instance WHERE state <> 'dead' ORDER BY label, incarnation",
+    );
+    session
+        .load::<(Text, Text, Text, BigInt, Text, Nullable<Text>, BigInt, BigInt), InstanceRow>(select)
+        .await
+}
+
+/// Every position, the one that moved last first.
+pub(in crate::store) async fn streams(session: &mut Session) -> QueryResult<Vec<StreamRow>> {
+    let select = Statement::new(
+        "SELECT wire, host, time_us, seq, {now_us} - time_us, saved_at, {now_us} - saved_at
+         FROM stream_cursor ORDER BY saved_at DESC, wire, host",
+    );
+    session.load::<(Text, Text, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt), StreamRow>(select).await
+}
+
+/// A backfill.
+pub(in crate::store) async fn run(session: &mut Session, id: i64) -> QueryResult<Option<RunRow>> {
+    let select = Statement::new(
+        "SELECT reason, forced, started_at, ended_at, given_up FROM backfill_run WHERE id = ?",
+    );
+    session.first::<(Text, Bool, BigInt, Nullable<BigInt>, Bool), RunRow>(select.bind(id)).await
+}
+
+/// The wishes to have repositories read again.
+pub(in crate::store) async fn wishes(session: &mut Session) -> QueryResult<Option<WishRow>> {
+    let select = Statement::new(
+        "SELECT COUNT(*), COUNT(CASE WHEN did = ? THEN 1 END), {now_us} - MIN(asked_at) FROM backfill_request",
+    );
+    session
+        .first::<(BigInt, BigInt, Nullable<BigInt>), WishRow>(select.bind(super::backfill_requests::EVERY))
+        .await
+}
