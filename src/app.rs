@@ -22,7 +22,7 @@ use crate::parent::Parent;
 use crate::service;
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
-use crate::status::{self, Shown};
+use crate::status::{self, Live, Shown};
 use crate::store::{Database, Fencing, MigrateError, OpenError, Options, SqlLeases};
 use crate::workers::{self, SetUpError};
 
@@ -136,7 +136,8 @@ pub(crate) fn not_migrated() -> Refusal {
 pub async fn run(settings: Settings, exit_with_parent: bool) -> Result<Exit, Refusal> {
     let mut signals = Signals::install().map_err(Refusal::failed)?;
     if exit_with_parent {
-        let parent = Parent::watch().map_err(|error| Refusal::failed(format!("--exit-with-parent: {error}")))?;
+        let parent =
+            Parent::watch().map_err(|error| Refusal::failed(format!("--exit-with-parent: {error}")))?;
         signals = signals.or_death_of(parent);
     }
     if settings.network.allow_loopback {
@@ -195,7 +196,11 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     let (stop, mut beside) = (CancellationToken::new(), JoinSet::new());
     if let Some(listener) = listener {
         let holds = health.as_ref().map(HoldHealth::holds);
-        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot(), holds };
+        let (label, user_agent) = (&settings.instance.label, &settings.network.user_agent);
+        let live = Live::new(database, supervision.snapshot(), label, user_agent);
+        let live = live.map_err(Refusal::failed)?;
+        beside.spawn(live.clone().run(stop.clone()));
+        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot(), holds, live };
         let stop = stop.clone();
         beside.spawn(async move {
             if let Err(error) = status::serve(listener, shown, stop).await {

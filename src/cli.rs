@@ -50,14 +50,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
-    Run,
+    Run(Run),
     /// Say how everything is: instances, leases, streams, backfill, outbox, and which holds answer.
     Status {
         /// As a JSON object.
         #[arg(long)]
         json: bool,
     },
-    Run(Run),
     /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
     Leases {
         /// As a JSON array.

@@ -1,17 +1,23 @@
-//! The HTTP side: `/metrics`, `/healthz`, `/readyz`, `/holds`. Reads what the instance publishes; changes nothing.
+//! The HTTP side: the page at `/`, `/metrics`, `/healthz`, `/readyz`, `/holds`. Reads what the instance publishes and what is in
+//! the database; changes nothing.
 
 mod holds;
+mod live;
 pub mod neighbours;
+mod page;
 pub mod report;
 
 pub use holds::Told;
+pub use live::Live;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use leased_actors::supervisor::Snapshot;
@@ -36,6 +42,8 @@ pub struct Shown {
     pub instance: watch::Receiver<Snapshot>,
     /// Which holds answer. `None`: nobody asks them.
     pub holds: Option<Holds>,
+    /// What the page shows.
+    pub live: Arc<Live>,
 }
 
 /// Opens the address of the settings. None: off.
@@ -69,7 +77,13 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/holds", get(holds::holds))
-        .with_state(shown);
+        .with_state(shown.clone())
+        .route("/status.json", get(live::once))
+        .route("/events", get(live::events))
+        .with_state(shown.live)
+        .route("/", get(page::index))
+        .route("/{name}", get(page::named))
+        .layer(from_fn(page::guarded));
     axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
@@ -92,10 +106,14 @@ async fn readyz(State(shown): State<Shown>) -> impl IntoResponse {
     let snapshot = shown.instance.borrow().clone();
     let trusted = !snapshot.trust_remaining().is_zero();
     let status = if trusted { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let running: Vec<_> =
+        snapshot.leases.iter().filter(|lease| lease.state == "running").map(|lease| &lease.name).collect();
     let body = json!({
         "ready": trusted,
         "reason": if trusted { None } else { Some("no renewal is acknowledged: is the database away?") },
         "incarnation": snapshot.incarnation,
+        "running": running,
+        "standing_by": trusted && running.is_empty(),
         "leases": snapshot.leases,
     });
     (status, [NO_STORE], Json(body))

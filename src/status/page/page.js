@@ -2,7 +2,7 @@
 
 import { chart, timeline } from "./draw.js";
 import { el } from "./elements.js";
-import { backfill, holds, labels, outbox } from "./parts.js";
+import { backfill, holds, outbox } from "./parts.js";
 import { handoversOf, termsOf } from "./terms.js";
 import { duration, moment, short } from "./words.js";
 
@@ -129,7 +129,6 @@ export function show(state) {
   get("streams").replaceChildren(...streams(state, now, width));
   get("backfill").replaceChildren(...backfill(report.backfill));
   get("outbox").replaceChildren(...outbox(report.outbox));
-  get("labels").replaceChildren(...labels(report.labels));
   get("holds").replaceChildren(...holds(report.holds));
 }
 

@@ -1,4 +1,4 @@
-// The small sections: backfill, webhooks, labels, holds.
+// The small sections: backfill, webhooks, holds.
 
 import { el } from "./elements.js";
 import { count, duration, moment } from "./words.js";
@@ -30,27 +30,13 @@ export function backfill(part) {
 }
 
 export function outbox(part) {
-  if (!part) return empty("Not in this version.");
   return [
     facts([
-      ["Waiting", count(part.pending)],
-      ["The oldest", part.oldest_seconds_ago === null ? null : `${duration(part.oldest_seconds_ago)} ago`],
-      ["Failed", count(part.failed)],
+      ["Waiting", count(part.waiting)],
+      ["Due for", part.due_seconds ? duration(part.due_seconds) : "nothing is due"],
       ["Webhooks", `${count(part.webhooks)}${part.webhooks_disabled ? `, ${count(part.webhooks_disabled)} disabled` : ""}`],
     ]),
   ];
-}
-
-export function labels(part) {
-  if (!part?.length) return empty("No labeler is followed.");
-  return part.map((labeler) =>
-    facts([
-      ["Labeler", labeler.did],
-      ["Position", count(labeler.seq)],
-      ["Last change", `${duration(labeler.updated_seconds_ago)} ago`],
-      ["Takedowns in force", count(labeler.takedowns)],
-    ]),
-  );
 }
 
 export function holds(part) {
