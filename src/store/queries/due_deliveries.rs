@@ -42,8 +42,10 @@ pub(in crate::store) async fn due(
     per_webhook: i64,
 ) -> QueryResult<Vec<DueRow>> {
     let hidden = is_hidden("w.user_did", "d.repository", "d.digest", "NULL");
-    let tag_hidden = "EXISTS (SELECT 1 FROM taken_down h JOIN tags g ON g.did = h.did AND g.rkey = h.tag_rkey
-             WHERE h.did = w.user_did AND g.repository = d.repository AND g.tag = d.tag)";
+    // Not a join: SQLite would read every label in effect for it.
+    let tag_hidden = "EXISTS (SELECT 1 FROM tags g
+             WHERE g.did = w.user_did AND g.repository = d.repository AND g.tag = d.tag AND EXISTS (
+                 SELECT 1 FROM taken_down h WHERE h.did = g.did AND h.tag_rkey = g.rkey))";
     let one = format!(
         "SELECT * FROM (
              SELECT d.id, d.webhook_id, d.trigger, d.repository, d.digest, d.tag, d.event, d.payload, d.attempt,
