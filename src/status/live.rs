@@ -134,7 +134,8 @@ impl Live {
         if sample {
             neighbours::ask(&self.client, &self.host, &mut report).await;
         }
-        let now = DateTime::from_timestamp_micros(Micros::now().0).ok_or("this machine's clock is out of range")?;
+        let now =
+            DateTime::from_timestamp_micros(Micros::now().0).ok_or("this machine's clock is out of range")?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if sample {
             kept.sample(now.timestamp_millis(), &report);

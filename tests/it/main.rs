@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot go on has failed")]
 
 mod backfill;
+mod beside;
 mod billing;
 mod cited;
 mod commands;

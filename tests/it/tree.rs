@@ -81,7 +81,7 @@ async fn begin() -> (Stage, JoinHandle<Result<Exit, Refusal>>) {
     let stage = Stage::new(Kind::Sqlite).await;
     let environment: BTreeMap<String, String> = stage.environment("inside");
     let settings = Settings::load(Some(SETTINGS.as_ref()), environment).unwrap();
-    let run = tokio::spawn(app::run(settings));
+    let run = tokio::spawn(app::run(settings, false));
     assert!(stage.net.jetstream(0).subscribed(1, PATIENCE).await);
     (stage, run)
 }
