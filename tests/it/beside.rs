@@ -19,7 +19,7 @@ use crate::support::{
     http,
     place::Kind,
     process::Exit,
-    stage::{PATIENCE, Stage, until_in},
+    stage::{PATIENCE, SETTINGS, Stage, until_in},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,18 +31,23 @@ async fn the_service_manager_is_told_ready_alive_and_stopping() {
     let stage = Stage::new(Kind::Sqlite).await;
     let stage = stage.with("NOTIFY_SOCKET", path.to_str().unwrap()).with("WATCHDOG_USEC", "300000");
     let mut instance = stage.start("told");
-    let next = || {
-        let mut told = [0; 512];
-        let len = socket.recv(&mut told).expect("something is told");
-        String::from_utf8_lossy(&told[..len]).into_owned()
+    let mut told = String::new();
+    let mut until = |wanted: &[&str]| {
+        while !wanted.iter().all(|wanted| told.contains(wanted)) {
+            let mut some = [0; 512];
+            let len = socket.recv(&mut some).expect("something is told");
+            told.push_str(&String::from_utf8_lossy(&some[..len]));
+            told.push('\n');
+        }
+        assert!(told.starts_with("READY=1"), "{told}");
+        told.clear();
+        told.push_str("READY=1");
     };
-    assert!(next().contains("READY=1"));
-    let until = |wanted: &str| while !next().contains(wanted) {};
-    until("STATUS=running here: jetstream");
-    until("WATCHDOG=1");
-    until("WATCHDOG=1");
+    until(&["STATUS=running here: jetstream"]);
+    until(&["WATCHDOG=1"]);
+    until(&["WATCHDOG=1"]);
     instance.signal(Signal::TERM);
-    until("STOPPING=1");
+    until(&["STOPPING=1"]);
     assert_eq!(instance.wait_exit(PATIENCE), Exit::Code(0));
 }
 
@@ -50,11 +55,8 @@ async fn the_service_manager_is_told_ready_alive_and_stopping() {
 async fn it_ends_in_order_when_its_parent_is_killed() {
     let stage = Stage::new(Kind::Sqlite).await;
     let mut parent = Command::new("sh")
-        .args([
-            "-c",
-            r#""$0" run --exit-with-parent >&2 & echo $!; wait"#,
-            env!("CARGO_BIN_EXE_atcr-workers"),
-        ])
+        .args(["-c", r#""$0" --settings "$1" run --exit-with-parent >&2 & echo $!; wait"#])
+        .args([env!("CARGO_BIN_EXE_atcr-workers"), SETTINGS])
         .env_clear()
         .envs(stage.environment("child"))
         .stdout(Stdio::piped())

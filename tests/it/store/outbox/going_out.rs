@@ -11,6 +11,7 @@ on_both! {
     a_look_is_bounded_and_no_webhook_hides_another
     what_is_taken_down_is_withheld_with_the_reason
     what_a_tier_lacks_is_withheld_with_the_reason
+    who_pays_for_a_tier_has_its_triggers
     of_too_many_that_wait_the_oldest_are_failed_and_counted
 }
 
@@ -137,6 +138,30 @@ async fn what_a_tier_lacks_is_withheld_with_the_reason(fixture: Fixture) {
     // The bits are masked, not erased.
     let bits = stage.fixture.lines("SELECT CAST(triggers AS TEXT) AS line FROM webhooks ORDER BY id").await;
     assert_eq!(bits, ["15", "1"]);
+}
+
+async fn who_pays_for_a_tier_has_its_triggers(fixture: Fixture) {
+    let stage = Stage::new(fixture, &Trigger::SETTABLE).await;
+    let tier = |name: &str, all_triggers| Tier {
+        name: name.into(),
+        price_ids: vec![],
+        max_webhooks: 9,
+        all_triggers,
+    };
+    let tiers = Tiers::of(&[tier("free", false), tier("paid", true)]);
+    let paid = format!(
+        "INSERT INTO billing_subscriptions (user_did, customer_id, subscription_id, status, tier_rank, planned_rank,
+             updated_at) VALUES ('{USER}', 'cus_1', 'sub_1', 'active', 1, 1, 1)"
+    );
+    stage.fixture.execute(&paid).await;
+    stage.apply(&pushed("m", 2)).await;
+    stage.apply(&[present(HOLD, "s", 3, scanned(2, 1, 1))]).await;
+    let due = stage.due_with(rules(tiers)).await;
+    let mut going: Vec<_> = due.deliveries.iter().map(|due| due.trigger).collect();
+    going.sort();
+    let mut wanted = [Trigger::Push, Trigger::ScanFirst, Trigger::ScanAll];
+    wanted.sort();
+    assert_eq!(going, wanted);
 }
 
 /// Public report distribution/distribution#2422: notifications of a dead endpoint piled up without limit.
