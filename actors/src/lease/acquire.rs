@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::slot::{Command, Phase, Slot, View};
+use super::slot::{Command, Outcome, Phase, Slot, View};
 use super::{Ask, Claim, Effects, Incarnation, LeaseRow, Release, StoreError, TermId, release, spread};
 
 /// How long an instance that has its share waits for one that has not. At half, a loaded database decides the balance;
@@ -105,7 +105,9 @@ pub(crate) fn claimed(
         return vec![];
     }
     slot.settled_at = view.now;
-    slot.phase = Phase::Standby;
+    // While the instance ends, nothing else moves a slot without a term: it is done by this.
+    let outcome = if reply.is_err() { Outcome::LeftToExpire } else { Outcome::NotOurs };
+    slot.phase = release::idle(view, outcome);
     let Ok(Some(claim)) = reply else { return vec![] };
     if view.me != Some(claim.term.holder) {
         return vec![];

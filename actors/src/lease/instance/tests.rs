@@ -288,6 +288,18 @@ fn a_claim_answered_during_shutdown_is_released_and_never_started() {
 }
 
 #[test]
+fn a_claim_that_fails_during_shutdown_is_the_end_of_it() {
+    for (reply, outcome) in [(Ok(None), Outcome::NotOurs), (Err(refused()), Outcome::LeftToExpire)] {
+        let mut stage = Stage::registered(Effects::Fenced);
+        stage.renews(row(None, 6));
+        assert_eq!(stage.hears(Event::Shutdown), []);
+        let answered = Event::Claimed(name(), stage.me, reply);
+        assert_eq!(stage.hears(answered), [Command::Depart(stage.me)]);
+        assert_eq!(stage.instance.outcomes(), [(name(), outcome)]);
+    }
+}
+
+#[test]
 fn an_instance_with_an_overdue_worker_does_not_depart() {
     let mut stage = Stage::running(Effects::Fenced);
     stage.hears(Event::Shutdown);
