@@ -4,7 +4,7 @@
 //! database (`refresh`); how holds are asked and told (`holds`, `token`), and what of it is due (`tiers`, `sync`);
 //! what is told of it (`meters`).
 //!
-//! Its requests leave the database, so none begins after a stop or without trust: each goes through [`errand::Errand`].
+//! Its requests leave the database, so none begins after a stop or without trust: each goes through `errand::Errand`.
 //! All of them may be repeated: what a hold is told is a state, never a change.
 
 pub mod desired;

@@ -1,8 +1,8 @@
 //! The `webhooks` worker: takes what is due out of the outbox, sends it, and writes down what came of it. Its requests
 //! leave the database, so it begins none without trust in its term, and its successor waits the grace.
 //!
-//! In reading order: which endpoints may be asked ([`lanes`]), what is sent ([`format`] with [`notice`], [`discord`] and
-//! [`slack`]; [`sign`]), the request itself ([`send`]), what its answer means ([`schedule`]), and the writing ([`record`]).
+//! In reading order: which endpoints may be asked (`lanes`), what is sent (`format` with `notice`, `discord` and
+//! `slack`; `sign`), the request itself (`send`), what its answer means (`schedule`), and the writing (`record`).
 
 pub mod meters;
 
