@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use localnet::network::{On, Rate, Site, Told};
+use localnet::network::{Fault, On, Rate, Site, Told};
 
 use super::stage::Stage;
 use crate::store::fixture::Fixture;
@@ -18,6 +18,8 @@ async fn in_a_whole_run_no_host_is_asked_too_early_or_more_at_once_than_it_allow
     names.iter().enumerate().for_each(|(i, name)| drop(stage.account(name, i % 2)));
     for (pds, told) in [(0, Told::RetryAfter), (1, Told::Headers)] {
         stage.net.set_rate(On::site(Site::Pds(pds)), Rate { requests: 40, window_ms: 5_000, told });
+        // So slow that two requests meet there on a busy machine, too.
+        stage.net.set_fault(On::site(Site::Pds(pds)), Fault::Late(50));
     }
     // Pauses are waited for, so that one run reads everything.
     let mut worker = stage.worker_that_waits(Duration::from_secs(10));
