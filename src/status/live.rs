@@ -104,7 +104,15 @@ impl Live {
             if due {
                 sample_at = Instant::now() + SAMPLE_EVERY;
             }
-            if (due || is_read) && stop.run_until_cancelled(self.look(due)).await.is_none() {
+            let look = async {
+                if due {
+                    self.sample().await;
+                }
+                if is_read {
+                    self.look().await;
+                }
+            };
+            if stop.run_until_cancelled(look).await.is_none() {
                 return;
             }
             let next = sample_at.min(Instant::now() + LOOK_EVERY);
@@ -116,32 +124,34 @@ impl Live {
         }
     }
 
-    async fn look(&self, sample: bool) {
-        let told = match self.state(sample).await {
+    async fn look(&self) {
+        let told = match self.state().await {
             Ok(state) => Told::State(state.into()),
             Err(error) => Told::Away(error.into()),
         };
         self.told.send_replace(Some(told));
     }
 
+    /// A point of each curve, and what the instances on this machine say of the holds. A database that is away leaves a gap.
+    async fn sample(&self) {
+        let Ok(status) = self.database.status().await else { return };
+        let mut report = StatusReport::new(status, Vec::new());
+        neighbours::ask(&self.client, &self.host, &mut report).await;
+        let now_ms = Micros::now().0 / 1_000;
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).sample(now_ms, report);
+    }
+
     /// The state as JSON, or why there is none.
-    async fn state(&self, sample: bool) -> Result<String, String> {
+    async fn state(&self) -> Result<String, String> {
         let leases = SqlLeases::new(self.database.clone());
         let listed = leases.list().await.map_err(|error| error.to_string())?;
         let events = leases.history(None, EVENTS_MAX).await.map_err(|error| error.to_string())?;
         let status = self.database.status().await.map_err(|error| error.to_string())?;
         let mut report = StatusReport::new(status, listed);
-        if sample {
-            neighbours::ask(&self.client, &self.host, &mut report).await;
-        }
         let now =
             DateTime::from_timestamp_micros(Micros::now().0).ok_or("this machine's clock is out of range")?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if sample {
-            kept.sample(now.timestamp_millis(), &report);
-        } else {
-            kept.fill(&mut report);
-        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.fill(&mut report);
         let state = json!({
             "at": now.to_rfc3339_opts(SecondsFormat::Millis, true),
             "version": env!("CARGO_PKG_VERSION"),
@@ -157,8 +167,8 @@ impl Live {
 }
 
 impl Kept {
-    fn sample(&mut self, now_ms: i64, report: &StatusReport) {
-        self.holds.clone_from(&report.holds);
+    fn sample(&mut self, now_ms: i64, report: StatusReport) {
+        self.holds = report.holds;
         for stream in report.streams.iter().take(CURVES_MAX) {
             let curve = self.lag.entry(format!("{} {}", stream.wire, stream.host)).or_default();
             if curve.len() == SAMPLES_MAX {
@@ -181,7 +191,7 @@ impl Kept {
 /// `/status.json`: the state once.
 pub(super) async fn once(State(live): State<Arc<Live>>) -> Response {
     let json = [(axum::http::header::CONTENT_TYPE, "application/json"), super::NO_STORE];
-    match live.state(false).await {
+    match live.state().await {
         Ok(state) => (json, state).into_response(),
         Err(error) => {
             (StatusCode::SERVICE_UNAVAILABLE, json, json!({ "error": error }).to_string()).into_response()

@@ -75,11 +75,6 @@ impl Database {
         Ok(Micros(billing::now(&mut self.session().await?).await?))
     }
 
-    /// The rank of what a user pays for; 0 for who pays nothing.
-    pub async fn tier_rank(&self, user: &Did) -> Result<u32, ReadError> {
-        Ok(rank(billing::rank(&mut self.session().await?, user.as_str()).await?))
-    }
-
     /// At most [`BILLING_ROWS_MAX`] subscribers beyond this one in the order of their DIDs; of those alone that are not
     /// known to have lost their subscription already.
     pub async fn subscribers(&self, beyond: Option<&Did>) -> Result<Vec<Subscriber>, ReadError> {

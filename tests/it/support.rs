@@ -14,3 +14,4 @@ pub(crate) mod source;
 pub(crate) mod stage;
 pub(crate) mod supervisor;
 pub(crate) mod truth;
+pub(crate) mod working;

@@ -34,7 +34,8 @@ impl FromStr for LeaseName {
 
 impl fmt::Display for LeaseName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        // In tables, names stand in columns.
+        f.pad(&self.0)
     }
 }
 

@@ -50,6 +50,20 @@ async fn while_one_cools_down_the_lease_goes_to_an_instance_whose_worker_works()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_pulse_beats_for_as_long_as_the_supervisor_takes_messages() {
+    let (supervision, ..) = one(Conduct::Good).await;
+    let (pulse, within) = (supervision.pulse(), Duration::from_secs(5));
+    assert!(pulse.beats(within).await);
+    kill(&supervision.actor_name().unwrap());
+    let dead = async {
+        while pulse.beats(within).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(within, dead).await.expect("nobody answers for a supervisor that is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_worker_actor_is_started_again_under_the_same_term() {
     let (supervision, log, _) = one(Conduct::Good).await;
     let before = running(&supervision, "w").await;

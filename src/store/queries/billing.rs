@@ -1,6 +1,6 @@
 //! `billing_subscriptions` and `billing_past_due`: what users pay for.
 //!
-//! Other statements ask for a user's rank by [`RANK_OF`]: whoever has no row pays nothing, and has rank 0.
+//! Whoever has no row pays nothing, and has rank 0.
 
 use diesel::QueryResult;
 use diesel::sql_types::{BigInt, Nullable, Text};
@@ -11,16 +11,6 @@ use crate::store::billing::Subscriber;
 use crate::store::session::Session;
 use crate::store::statement::{Statement, row};
 
-/// The rank of a user as an expression: `{user}` stands for the column, or the `?`, with the DID. It is a look-up by the
-/// primary key, for `SELECT` lists and for conditions alike:
-///
-/// ```text
-/// let paid = RANK_OF.replace("{user}", "w.user_did");
-/// Statement::new(&format!("SELECT w.id FROM webhooks w WHERE {paid} > 0"))
-/// ```
-pub(in crate::store) const RANK_OF: &str =
-    "COALESCE((SELECT b.tier_rank FROM billing_subscriptions b WHERE b.user_did = {user}), 0)";
-
 /// User, customer, subscription, status, rank, end of the period.
 pub(in crate::store) type Row = (String, String, String, String, i64, Option<i64>);
 
@@ -28,12 +18,6 @@ pub(in crate::store) type Row = (String, String, String, String, i64, Option<i64
 pub(in crate::store) async fn now(session: &mut Session) -> QueryResult<i64> {
     let now = session.first::<BigInt, i64>(Statement::new("SELECT {now_us}")).await?;
     Ok(now.unwrap_or_default())
-}
-
-/// A user's rank.
-pub(in crate::store) async fn rank(session: &mut Session, user: &str) -> QueryResult<i64> {
-    let select = Statement::new(&format!("SELECT {}", RANK_OF.replace("{user}", "?")));
-    Ok(session.first::<BigInt, i64>(select.bind(user)).await?.unwrap_or_default())
 }
 
 /// The ranks of those of these users who have a subscription; the others pay nothing.

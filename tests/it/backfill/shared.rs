@@ -8,10 +8,11 @@ use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection;
 use localnet::network::{Fault, On, Site};
 
-use super::stage::{SOON, Stage, Working};
+use super::stage::{SOON, Stage};
 use crate::store::fixture::Fixture;
 use crate::store::on_both;
 use crate::support::eventually::eventually;
+use crate::support::working::Working;
 
 on_both! {
     what_is_read_while_the_database_is_busy_shares_transactions

@@ -12,16 +12,13 @@ use atcr_workers::backfill::fetch::Fetcher;
 use atcr_workers::backfill::pace::{Limits, Pace};
 use atcr_workers::backfill::{Backfill, MISSED_AFTER};
 use atcr_workers::store::Tx;
-use leased_actors::clock::Clock;
 use leased_actors::lease::Term;
-use leased_actors::worker::{Context, Progress, Worker};
 use localnet::{Net, NetOptions, records};
 use serde_json::json;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::store::fixture::Fixture;
 use crate::support::eventually::eventually;
+use crate::support::working::Working;
 
 /// For what takes milliseconds, on a loaded machine.
 pub(super) const SOON: Duration = Duration::from_secs(90);
@@ -30,19 +27,6 @@ pub(super) struct Stage {
     pub(super) fixture: Fixture,
     pub(super) net: Net,
     pub(super) term: Term,
-}
-
-/// A running worker.
-pub(super) struct Working {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl Working {
-    pub(super) async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
-    }
 }
 
 impl Stage {
@@ -84,11 +68,7 @@ impl Stage {
     }
 
     pub(super) fn start(&self, worker: Backfill) -> Working {
-        let stop = CancellationToken::new();
-        let progress = Progress::new(Clock::boottime());
-        let context = Context { term: self.term.clone(), stop: stop.clone(), progress };
-        let task = tokio::spawn(async move { worker.run(context).await.unwrap() });
-        Working { stop, task }
+        Working::start(worker, self.term.clone())
     }
 
     /// One run from its beginning to its end.

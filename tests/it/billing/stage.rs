@@ -13,16 +13,13 @@ use atcr_workers::billing::holds::Holds;
 use atcr_workers::billing::stripe::Stripe;
 use atcr_workers::billing::token::Signer;
 use atcr_workers::settings::{Secret, Tier};
-use leased_actors::clock::Clock;
 use leased_actors::lease::Term;
-use leased_actors::worker::{Context, Progress, Worker};
 use localnet::network::{Curve, On, Registry, STRIPE_KEY, Site};
 use localnet::{Net, NetOptions, records};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::store::fixture::Fixture;
 use crate::support::eventually::eventually;
+use crate::support::working::Working;
 
 /// For what takes milliseconds, on a loaded machine.
 pub(super) const SOON: Duration = Duration::from_secs(60);
@@ -42,19 +39,6 @@ pub(super) struct Stage {
     pub(super) net: Net,
     pub(super) term: Term,
     pub(super) registry: Registry,
-}
-
-/// A running worker.
-pub(super) struct Working {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl Working {
-    pub(super) async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
-    }
 }
 
 pub(super) fn tiers() -> Vec<Tier> {
@@ -111,10 +95,7 @@ impl Stage {
     }
 
     pub(super) fn start_under(&self, worker: Billing, term: Term) -> Working {
-        let stop = CancellationToken::new();
-        let context = Context { term, stop: stop.clone(), progress: Progress::new(Clock::boottime()) };
-        let task = tokio::spawn(async move { worker.run(context).await.unwrap() });
-        Working { stop, task }
+        Working::start(worker, term)
     }
 
     /// An account that is of the crew of these holds, and a customer of its own; DID and customer.

@@ -8,17 +8,14 @@ use atcr_workers::atproto::guard::{GuardSettings, Guarded};
 use atcr_workers::outbox::{Rules, Site, Tiers};
 use atcr_workers::settings::Tier;
 use atcr_workers::webhooks::{ChatHosts, LANES_PER_HOST, Webhooks};
-use leased_actors::clock::Clock;
 use leased_actors::lease::Term;
-use leased_actors::worker::{Context, Progress, Worker};
 use localnet::ids::now_us;
 use localnet::webhooks::{Received, Receiver};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::store::fixture::Fixture;
 use crate::support::eventually::eventually;
+use crate::support::working::Working;
 
 /// For what takes milliseconds, on a loaded machine.
 pub(super) const SOON: Duration = Duration::from_secs(90);
@@ -30,19 +27,6 @@ pub(super) struct Stage {
     pub(super) fixture: Fixture,
     pub(super) receiver: Receiver,
     pub(super) term: Term,
-}
-
-/// A running worker.
-pub(super) struct Working {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl Working {
-    pub(super) async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
-    }
 }
 
 impl Stage {
@@ -86,10 +70,7 @@ impl Stage {
     }
 
     pub(super) fn start_under(&self, worker: Webhooks, term: Term) -> Working {
-        let stop = CancellationToken::new();
-        let context = Context { term, stop: stop.clone(), progress: Progress::new(Clock::boottime()) };
-        let task = tokio::spawn(async move { worker.run(context).await.unwrap() });
-        Working { stop, task }
+        Working::start(worker, term)
     }
 
     /// A user of its own with a webhook to this path of the receiver.
