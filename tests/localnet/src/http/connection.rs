@@ -136,16 +136,19 @@ impl Connection {
         }
     }
 
-    /// Writes the answer in its manner. After any manner but `Plain` the connection is of no further use.
-    pub(crate) async fn write_answer(&mut self, answer: &Answer) -> io::Result<()> {
+    /// Writes the answer in its manner. After any manner but `Plain` and `Late` the connection is of no further use.
+    ///
+    /// `held` is dropped with the connection's last word, but before a whole answer is written: the client may have read that,
+    /// and ask again, before this task runs on, and would then seem to have been here twice.
+    pub(crate) async fn write_answer<T>(&mut self, answer: &Answer, held: T) -> io::Result<()> {
         let half = answer.body.len() / 2;
         match answer.manner {
-            Manner::Plain => self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await,
+            Manner::Plain => self.write_whole(answer, held).await,
             Manner::Never => self.until_closed().await,
             Manner::HangUp => Ok(()),
             Manner::Late { millis } => {
                 tokio::time::sleep(Duration::from_millis(millis.into())).await;
-                self.stream.write_all(&[answer.head(), answer.body.clone()].concat()).await
+                self.write_whole(answer, held).await
             }
             Manner::CutInBody => {
                 self.stream.write_all(&[&answer.head(), &answer.body[..half]].concat()).await
@@ -170,6 +173,12 @@ impl Connection {
                 Ok(())
             }
         }
+    }
+
+    async fn write_whole<T>(&mut self, answer: &Answer, held: T) -> io::Result<()> {
+        let whole = [answer.head(), answer.body.clone()].concat();
+        drop(held);
+        self.stream.write_all(&whole).await
     }
 }
 

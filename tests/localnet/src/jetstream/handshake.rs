@@ -35,7 +35,7 @@ async fn welcome(mut connection: Connection, shared: &Shared) {
     let Ok(Some(request)) = connection.read_request().await else { return };
     if request.path.ends_with(v2::GET_DICTIONARY) {
         let answer = get_dictionary(&request, shared).with_header("connection", "close".to_owned());
-        return drop(connection.write_answer(&answer).await);
+        return drop(connection.write_answer(&answer, ()).await);
     }
     let door = shared.faults.enter();
     if is_stream(&request) {
@@ -72,7 +72,7 @@ async fn welcome(mut connection: Connection, shared: &Shared) {
         }
         Err(answer) => {
             let answer = answer.with_header("connection", "close".to_owned());
-            let _ = connection.write_answer(&answer).await;
+            let _ = connection.write_answer(&answer, ()).await;
         }
     }
 }

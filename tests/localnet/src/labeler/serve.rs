@@ -36,7 +36,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
             return;
         }
         let answer = answer(&request, &mut lock(&shared.state));
-        if connection.write_answer(&answer).await.is_err() || request.wants_close() {
+        if connection.write_answer(&answer, ()).await.is_err() || request.wants_close() {
             return;
         }
     }

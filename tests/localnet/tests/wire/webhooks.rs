@@ -1,5 +1,6 @@
 //! The receiver of webhooks: what it keeps, and each way in which it answers badly.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use localnet::webhooks::{Behaviour, Receiver};
@@ -70,4 +71,30 @@ async fn an_answer_never_comes_or_never_ends() {
     endless.write_all(post("/endless", "").as_bytes()).await.unwrap();
     let mut much = vec![0; 4 << 20];
     timeout(SOON, endless.read_exact(&mut much)).await.unwrap().unwrap();
+}
+
+/// A client that has read the answer may be back before the server's task has run on: sixteen of them, so that one is
+/// interrupted there.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_back_at_once_was_not_there_twice() {
+    let (receiver, at) = receiver().await;
+    let clients = (0..16).map(|client| {
+        tokio::task::spawn_blocking(move || {
+            for _ in 0..200 {
+                let mut stream = std::net::TcpStream::connect(at).unwrap();
+                stream.write_all(post(&format!("/{client}"), "{}").as_bytes()).unwrap();
+                let mut read = [0; 1024];
+                while !read.windows(6).any(|six| six == b"\r\n\r\nok") {
+                    assert!(stream.read(&mut read).unwrap() > 0);
+                }
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    for client in 0..16 {
+        let path = format!("/{client}");
+        assert_eq!((receiver.requests(&path), receiver.most_at_once(&path)), (200, 1), "{path}");
+    }
 }
