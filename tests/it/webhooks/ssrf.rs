@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use atcr_workers::atproto::Did;
 use atcr_workers::atproto::guard::{GuardSettings, Guarded};
-use atcr_workers::atproto::identity::{Dns, HandleCheck, IdentityError, Resolver};
+use atcr_workers::atproto::identity::{Dns, HandleCheck, IdentityCache, IdentityError, Resolver};
 use atcr_workers::backfill::fetch::Fetcher;
 use atcr_workers::backfill::pace::{Limits, Pace};
+use atcr_workers::health::{Asker, HoldHealth, Options, State};
+use tokio_util::sync::CancellationToken;
 
 use self::world::{PUBLIC, World};
 use super::stage::{SOON, Stage};
@@ -76,6 +78,7 @@ fn nothing_that_a_stranger_names_leads_off_the_public_network() {
         let world = World::start().await;
         webhooks(&world).await;
         identities_and_holds(&world).await;
+        health_of_holds(&world).await;
         a_name_that_changes(&world).await;
         a_name_that_leads_to_both(&world).await;
     });
@@ -150,6 +153,41 @@ async fn identities_and_holds(world: &World) {
         assert!(error.to_string().contains("not on the public network"), "{address}: {error}");
     }
     assert_eq!(world.reached(), BTreeMap::new());
+}
+
+/// What asks holds whether they answer: those at names, and those whose documents name a server.
+async fn health_of_holds(world: &World) {
+    let (guarded, operator) = (Guarded::new(guard()).unwrap(), Guarded::trusting(guard()).unwrap());
+    let resolver =
+        Resolver::new(guarded.clone(), operator, &world.directory(), Arc::new(Dns::new().unwrap()));
+    let asker = Asker { guarded, identities: IdentityCache::new(resolver.clone()), resolver };
+    let at_names = (0..FORBIDDEN.len()).map(|at| format!("did:web:{}", world::name_of(at)));
+    let holds: Vec<Did> = at_names
+        .chain((0..FORBIDDEN.len()).map(world::hold))
+        .chain(["did:web:localhost".to_owned()])
+        .map(|did| did.parse().unwrap())
+        .collect();
+    let options =
+        Options { interval: Duration::from_secs(3_600), concurrency: 4, of_registry: holds.clone() };
+    let fixture = Fixture::sqlite().await;
+    let health = HoldHealth::new(fixture.database.clone(), asker, options);
+    let (found, stop) = (health.holds(), CancellationToken::new());
+    let running = tokio::spawn(health.run(stop.clone()));
+    let list = eventually("every hold was asked", SOON, async || {
+        let list = found.list();
+        if list.round_ended_at.is_some() { Ok(list) } else { Err(list) }
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(list.holds.len(), holds.len());
+    for hold in &list.holds {
+        let error = hold.error.as_deref().unwrap_or_default();
+        let refused = error.contains("not on the public network") || error.contains("localhost is for tests");
+        assert!(hold.state == State::Unreachable && refused, "{hold:?}");
+    }
+    assert_eq!(world.reached(), BTreeMap::new());
+    println!("{} holds refused", holds.len());
 }
 
 /// The first look-up says a public address, every later one this machine: what was judged is what is connected to.
