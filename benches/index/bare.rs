@@ -8,6 +8,10 @@ use tokio_postgres::NoTls;
 use crate::fixture::Fixture;
 use crate::stopwatch::{Cost, Stopwatch};
 
+/// As the store sets its own sessions.
+const SETTINGS: &str =
+    "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 4000";
+
 /// Every table that the frames write to, owners first.
 const TABLES: [&str; 12] = [
     "users",
@@ -24,31 +28,38 @@ const TABLES: [&str; 12] = [
     "repository_stats",
 ];
 
-/// Rows of each table.
-pub(crate) type Sizes = [usize; TABLES.len()];
+/// How far each table was at the end of a batch: rows with a mark up to it were written by then.
+pub(crate) type Marks = [i64; TABLES.len()];
 
-/// How many rows there are now.
-pub(crate) async fn sizes(fixture: &Fixture) -> Sizes {
-    let counts = TABLES.map(|table| format!("(SELECT COUNT(*) FROM {table})")).join(" || ' ' || ");
-    let line = fixture.lines(&format!("SELECT {counts} AS line")).await.remove(0);
-    let mut counts = line.split(' ').map(|count| count.parse().unwrap());
-    std::array::from_fn(|_| counts.next().unwrap())
+/// How far the tables are now.
+pub(crate) async fn marks(fixture: &Fixture) -> Marks {
+    let marks = match fixture.database.backend() {
+        Backend::Sqlite => {
+            TABLES.map(|table| format!("(SELECT COALESCE(MAX(rowid), 0) FROM {table})")).join(" || ' ' || ")
+        }
+        Backend::Postgres => TABLES.map(|_| "pg_current_xact_id()::text").join(" || ' ' || "),
+    };
+    let line = fixture.lines(&format!("SELECT {marks} AS line")).await.remove(0);
+    let mut marks = line.split(' ').map(|mark| mark.parse().unwrap());
+    std::array::from_fn(|_| marks.next().unwrap())
 }
 
-/// The rows as inserts of many rows each, batch by batch; `sizes` tells where each batch ended.
-pub(crate) async fn batches(fixture: &Fixture, sizes: &[Sizes]) -> Vec<Vec<String>> {
-    let mut batches = vec![Vec::new(); sizes.len()];
+/// The rows that are there as inserts of many rows each, a statement per table, in the batches that wrote them last; `marks`
+/// are of the ends of the batches.
+pub(crate) async fn batches(fixture: &Fixture, marks: &[Marks]) -> Vec<Vec<String>> {
+    let mut batches = vec![Vec::new(); marks.len()];
     for (n, table) in TABLES.iter().enumerate() {
-        let rows = rows(fixture, table).await;
-        let mut from = 0;
-        for (batch, sizes) in batches.iter_mut().zip(sizes) {
-            let to = sizes[n];
-            if from < to {
-                batch.push(format!("INSERT INTO {table} VALUES {}", rows[from..to].join(",")));
+        let mut rows = rows(fixture, table).await.into_iter().peekable();
+        for (batch, marks) in batches.iter_mut().zip(marks) {
+            let mut list = Vec::new();
+            while let Some((_, row)) = rows.next_if(|(mark, _)| *mark <= marks[n]) {
+                list.push(row);
             }
-            from = to;
+            if !list.is_empty() {
+                batch.push(insert_of(table, &list));
+            }
         }
-        assert_eq!(from, rows.len(), "{table}: no row was ever taken away");
+        assert!(rows.next().is_none(), "{table}: every row is of a batch");
     }
     for (n, batch) in batches.iter_mut().enumerate() {
         batch.push(cursor(n));
@@ -56,20 +67,23 @@ pub(crate) async fn batches(fixture: &Fixture, sizes: &[Sizes]) -> Vec<Vec<Strin
     batches
 }
 
-/// The rows that are there at the end, table by table, in so many batches of one size.
-pub(crate) async fn even_batches(fixture: &Fixture, count: usize) -> Vec<Vec<String>> {
+/// The same rows table by table, in so many batches of one size: what nobody can do who follows a stream.
+pub(crate) async fn sorted_batches(fixture: &Fixture, count: usize) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for table in TABLES {
-        all.extend(rows(fixture, table).await.into_iter().map(|row| (table, row)));
+        all.extend(rows(fixture, table).await.into_iter().map(|(_, row)| (table, row)));
     }
     let batch = |(n, rows): (usize, &[(&str, String)])| {
         let of_table = |rows: &[(&str, String)]| {
-            let list: Vec<_> = rows.iter().map(|(_, row)| row.as_str()).collect();
-            format!("INSERT INTO {} VALUES {}", rows[0].0, list.join(","))
+            insert_of(rows[0].0, &rows.iter().map(|(_, row)| row.clone()).collect::<Vec<_>>())
         };
         rows.chunk_by(|a, b| a.0 == b.0).map(of_table).chain([cursor(n)]).collect()
     };
     all.chunks(all.len().div_ceil(count)).enumerate().map(batch).collect()
+}
+
+fn insert_of(table: &str, rows: &[String]) -> String {
+    format!("INSERT INTO {table} VALUES {}", rows.join(","))
 }
 
 fn cursor(n: usize) -> String {
@@ -82,21 +96,24 @@ fn cursor(n: usize) -> String {
 /// The first table whose rows are not the same in both databases.
 pub(crate) async fn difference(one: &Fixture, other: &Fixture) -> Option<&'static str> {
     for table in TABLES {
-        let (mut one, mut other) = (rows(one, table).await, rows(other, table).await);
-        one.sort();
-        other.sort();
-        if one != other {
+        if sorted(rows(one, table).await) != sorted(rows(other, table).await) {
             return Some(table);
         }
     }
     None
 }
 
-/// The rows of a table in the order in which they came, each as a list of literals.
-async fn rows(fixture: &Fixture, table: &str) -> Vec<String> {
-    let (columns, quote, order) = match fixture.database.backend() {
+fn sorted(rows: Vec<(i64, String)>) -> Vec<String> {
+    let mut rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+    rows.sort();
+    rows
+}
+
+/// The rows of a table in the order in which they were written, each with its mark and as a list of literals.
+async fn rows(fixture: &Fixture, table: &str) -> Vec<(i64, String)> {
+    let (columns, quote, mark, order) = match fixture.database.backend() {
         Backend::Sqlite => {
-            (format!("SELECT name AS line FROM pragma_table_info('{table}')"), "quote", "rowid")
+            (format!("SELECT name AS line FROM pragma_table_info('{table}')"), "quote", "rowid", "rowid")
         }
         Backend::Postgres => (
             format!(
@@ -104,13 +121,19 @@ async fn rows(fixture: &Fixture, table: &str) -> Vec<String> {
                  WHERE table_name = '{table}' ORDER BY ordinal_position"
             ),
             "quote_nullable",
+            "xmin::text::bigint",
             "xmin::text::bigint, ctid",
         ),
     };
     let columns = fixture.lines(&columns).await;
     let list =
         columns.iter().map(|column| format!("{quote}({column})")).collect::<Vec<_>>().join(" || ',' || ");
-    fixture.lines(&format!("SELECT '(' || {list} || ')' AS line FROM {table} ORDER BY {order}")).await
+    let select = format!("SELECT {mark} || ' (' || {list} || ')' AS line FROM {table} ORDER BY {order}");
+    let row = |line: String| {
+        let (mark, row) = line.split_once(' ').unwrap();
+        (mark.parse().unwrap(), row.to_owned())
+    };
+    fixture.lines(&select).await.into_iter().map(row).collect()
 }
 
 /// A transaction for each batch, a statement per table.
@@ -119,7 +142,7 @@ pub(crate) async fn insert(fixture: &Fixture, batches: Vec<Vec<String>>) -> Cost
     match fixture.database.backend() {
         Backend::Sqlite => {
             let mut connection = SqliteConnection::establish(url.strip_prefix("sqlite://").unwrap()).unwrap();
-            connection.batch_execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON").unwrap();
+            connection.batch_execute(SETTINGS).unwrap();
             let watch = Stopwatch::start();
             for batch in &batches {
                 connection.batch_execute("BEGIN IMMEDIATE").unwrap();

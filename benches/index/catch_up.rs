@@ -1,8 +1,9 @@
 //! A catch-up: events of the whole network, one in twenty of them ours, through glance, decode, project and `Tx::apply`,
 //! against bare inserts of the rows that are there at the end, in as many transactions.
 //!
-//! The bare rows come table by table, each once, and none that was updated or deleted on the way: less than any program
-//! that follows a stream can do. Which rows there must be is told from the lines alone (`truth.rs`).
+//! The bare rows come once, in the batch that wrote them last, and none comes that was deleted on the way. Table by table they
+//! come, too, which no program that follows a stream can do: shown beside it. Which rows there must be is told from the
+//! lines alone (`truth.rs`).
 
 use atcr_workers::ingest::known::Known;
 use atcr_workers::ingest::project::{What, project};
@@ -28,6 +29,7 @@ struct Round {
     /// Pauses that the store leaves for others, and the fence's check, included.
     whole: Cost,
     bare: Cost,
+    sorted: Cost,
 }
 
 /// Err: what is not in the tables as it should be.
@@ -51,15 +53,16 @@ pub(crate) async fn run(name: &str, backend: Backend, events: usize) -> Result<(
     row("project, apply, cursor", |r| (r.projected + r.applied).wall);
     row("apply, cursor", |r| r.applied.wall);
     row("bare inserts, cursor", |r| r.bare.wall);
+    row("the same, table by table", |r| r.sorted.wall);
     Ok(())
 }
 
 async fn round(backend: Backend, events: usize) -> Result<Round, String> {
-    let (indexed, plain) = (fresh(backend).await, fresh(backend).await);
+    let (indexed, plain, sorted) = (fresh(backend).await, fresh(backend).await, fresh(backend).await);
     let (term, known) = (indexed.term().await, Known::default());
     let (mut round, mut truth) = (Round::default(), Truth::default());
     let (mut frames, mut left) = (frames(), events);
-    let (mut changes, mut batches) = (Vec::new(), 0);
+    let (mut changes, mut marks) = (Vec::new(), Vec::new());
     while left > 0 {
         let some: Vec<Vec<u8>> = frames.by_ref().take(left.min(BATCH_FRAMES * ONE_OURS_IN)).collect();
         left -= some.len();
@@ -76,14 +79,17 @@ async fn round(backend: Backend, events: usize) -> Result<Round, String> {
         round.projected += watch.stop();
         round.applied += apply(&indexed, &term, std::mem::take(&mut changes), None).await;
         round.whole += whole.stop();
-        batches += 1;
+        marks.push(bare::marks(&indexed).await);
     }
     is_right(&indexed, &truth).await?;
-    round.bare = bare::insert(&plain, bare::even_batches(&indexed, batches).await).await;
-    match bare::difference(&indexed, &plain).await {
-        None => Ok(round),
-        Some(table) => Err(format!("{table}: the bare inserts made other rows")),
+    round.bare = bare::insert(&plain, bare::batches(&indexed, &marks).await).await;
+    round.sorted = bare::insert(&sorted, bare::sorted_batches(&indexed, marks.len()).await).await;
+    for other in [&plain, &sorted] {
+        if let Some(table) = bare::difference(&indexed, other).await {
+            return Err(format!("{table}: the bare inserts made other rows"));
+        }
     }
+    Ok(round)
 }
 
 /// One in [`ONE_OURS_IN`] is ours, the hold's captain first. The others are of strangers.
