@@ -25,7 +25,9 @@ impl LastFailure {
         ReadError(match (error, reason) {
             (RunError::User(error), _) => error.to_string(),
             (RunError::TimedOut, Some(reason)) => reason,
-            (RunError::TimedOut, None) => "all connections are in use".to_owned(),
+            (RunError::TimedOut, None) => {
+                "no connection in time: all are in use, or the database is slow to answer".to_owned()
+            }
         })
     }
 }
