@@ -48,9 +48,12 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
         latest.iter().map(|c| &c.did).collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let new = queries::users::insert_missing(session, &authors).await?;
     queries::users::lock(session, &authors).await?;
+    let new: HashSet<String> = new.into_iter().map(|(did, _)| did).collect();
 
     let outlook = Outlook::before(session, changes).await?;
-    let Stored { mut applied, written } = store(session, latest, Unless::AsNew).await?;
+    let known = queries::records::known(session, &of_known_authors(&latest, &new)).await?;
+    let known: Keys<'_> = known.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
+    let Stored { mut applied, written } = store(session, latest, &known, Unless::AsNew).await?;
     if let Some(outlook) = outlook {
         let written = written
             .into_iter()
@@ -60,27 +63,31 @@ pub(super) async fn apply(session: &mut Session, changes: &[Change]) -> Result<A
         (applied.put, applied.dropped) = outlook.put(session, changes, written).await?;
     }
     applied.unchanged = changes.len() - applied.changed.values().sum::<usize>() - applied.over_limit;
-    let new: HashSet<String> = new.into_iter().map(|(did, _)| did).collect();
     applied.new_users = authors.into_iter().filter(|did| new.contains(did.as_str())).collect();
     Ok(applied)
 }
 
-/// Records and sums. The authors have rows, which are locked; one change per record. New users are not told.
+/// Who has a row only now has no records.
+pub(super) fn of_known_authors<'a>(changes: &[&'a Change], new: &HashSet<String>) -> Vec<&'a Change> {
+    changes.iter().copied().filter(|change| !new.contains(change.did.as_str())).collect()
+}
+
+/// Records and sums. The authors have rows, which are locked; one change per record, and `known` has those of them that are
+/// known. New users are not told.
 ///
 /// Nothing is put into the outbox: that is for what the stream brings alone.
 pub(super) async fn store<'a>(
     session: &mut Session,
     changes: Vec<&'a Change>,
+    known: &Keys<'_>,
     unless: Unless,
 ) -> Result<Stored<'a>, WriteError> {
     let count = changes.len();
-    let known = queries::records::known(session, &changes).await?;
-    let known: Keys<'_> = known.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
-    let (within, over_limit) = within_limit(session, changes, &known).await?;
+    let (within, over_limit) = within_limit(session, changes, known).await?;
     let changed = queries::records::upsert(session, &within, unless).await?;
     let changed: Keys<'_> = changed.iter().map(|(did, nsid, rkey)| (&**did, &**nsid, &**rkey)).collect();
     let changed: Vec<&Change> = within.into_iter().filter(|c| changed.contains(&key(c))).collect();
-    let touched = replace_rows(session, &changed, &known).await?;
+    let touched = replace_rows(session, &changed, known).await?;
     queries::repository_stats::recompute(session, &Vec::from_iter(touched)).await?;
 
     let unchanged = count - changed.len() - over_limit;
@@ -146,9 +153,9 @@ async fn within_limit<'a>(
 }
 
 /// Keys of records: DID, collection, rkey.
-type Keys<'a> = HashSet<(&'a str, &'a str, &'a str)>;
+pub(super) type Keys<'a> = HashSet<(&'a str, &'a str, &'a str)>;
 
-fn key(change: &Change) -> (&str, &str, &str) {
+pub(super) fn key(change: &Change) -> (&str, &str, &str) {
     (change.did.as_str(), change.collection.nsid(), change.rkey.as_str())
 }
 

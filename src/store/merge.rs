@@ -6,7 +6,7 @@
 //! confirmed: its revision rises, so that what happened in between and comes late is known for old news. Then whatever is
 //! known from an earlier revision was not listed, and is gone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::backfill::{Changed, ListedPart, Merged, Whole};
 use super::queries::records::{Unless, Version, state};
@@ -31,14 +31,17 @@ pub(super) async fn merge(session: &mut Session, parts: &[&ListedPart]) -> Resul
     let new = queries::users::insert_missing(session, &authors).await?;
     // Those without a record too: what they lack is deleted next, and locks are taken in one order.
     queries::users::lock(session, &parts.iter().map(|part| part.did.clone()).collect::<Vec<_>>()).await?;
-    let versions = queries::records::versions(session, &records).await?;
+    let strangers: HashSet<String> = new.iter().map(|(did, _)| did.clone()).collect();
+    let of_others = apply::of_known_authors(&records, &strangers);
+    let versions = queries::records::versions(session, &of_others).await?;
     let known = Known::of(&versions);
     let mut sorted = Sorted::default();
     for (part, changed) in parts.iter().zip(&mut merged.changed) {
         *changed = sorted.take(part, &known);
     }
     queries::records::confirm(session, &sorted.confirmed).await?;
-    merged.over_limit = apply::store(session, sorted.stored, Unless::Newer).await?.applied.over_limit;
+    let stored = apply::store(session, sorted.stored, &known.keys(), Unless::Newer).await?;
+    merged.over_limit = stored.applied.over_limit;
     let due =
         |(did, due_at): (String, i64)| Ok(IdentityDue { did: super::stored_did(&did)?, due_at, failures: 0 });
     let due: Result<_, super::ReadError> = new.into_iter().map(due).collect();
@@ -76,7 +79,8 @@ pub(super) async fn delete_unlisted(
         });
         *deleted[place].entry(collection).or_default() += 1;
     }
-    apply::store(session, changes.iter().collect(), Unless::AsNew).await?;
+    let known = changes.iter().map(apply::key).collect();
+    apply::store(session, changes.iter().collect(), &known, Unless::AsNew).await?;
     Ok(deleted)
 }
 
@@ -86,6 +90,10 @@ struct Known<'a>(HashMap<(&'a str, &'a str, &'a str), &'a Version>);
 impl<'a> Known<'a> {
     fn of(versions: &'a [Version]) -> Self {
         Self(versions.iter().map(|v| ((v.0.as_str(), v.1.as_str(), v.2.as_str()), v)).collect())
+    }
+
+    fn keys(&self) -> apply::Keys<'a> {
+        self.0.keys().copied().collect()
     }
 }
 

@@ -41,6 +41,10 @@ const KEEPALIVE_COUNT: u32 = 2;
 /// The same for a peer that owes the acknowledgement of an answer, where keepalives are not sent.
 const SERVER_ANSWER_MAX: &str = "tcp_user_timeout = 3000";
 
+/// A statement is read once and planned for each list of rows: a plan that was made while a table was empty would read all of
+/// it later.
+const PLAN_FOR_EACH: &str = "plan_cache_mode = force_custom_plan";
+
 /// What a read-only server is answered with.
 pub(super) const READ_ONLY: &str =
     "the server is a hot standby, or read-only by default_transaction_read_only: expected the primary";
@@ -137,7 +141,7 @@ impl Sessions {
         // Without these a killed client's statement, and its locks, live on until the statement ends, and those of a
         // client that is cut off before it has acknowledged an answer, for a quarter of an hour. Older servers (before
         // versions 14 and 12), and some platforms, do not have them.
-        for setting in ["client_connection_check_interval = 100", SERVER_ANSWER_MAX] {
+        for setting in ["client_connection_check_interval = 100", SERVER_ANSWER_MAX, PLAN_FOR_EACH] {
             let _ = session.batch_execute(&format!("SET {setting}")).await;
         }
         Ok(session)

@@ -100,36 +100,32 @@ impl Session {
         let statement = statement.spoken(self.dialect());
         match self {
             Session::Postgres(c) => statement.execute(&mut **c).await,
-            Session::Sqlite(c) => statement.execute(&mut **c).await,
-            Session::Inline(c) => diesel::RunQueryDsl::execute(statement, c),
+            Session::Sqlite(c) => c.spawn_blocking(|c| sqlite::execute(c, statement)).await,
+            Session::Inline(c) => sqlite::execute(c, statement),
         }
     }
 
     /// Runs a statement and returns its rows, whose columns have the SQL types `ST`.
     pub(super) async fn load<ST, T>(&mut self, statement: Statement) -> QueryResult<Vec<T>>
     where
-        T: Send,
+        T: Send + 'static,
         ST: Send + 'static,
-        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T>
-            + LoadQuery<'static, SqliteSession, T>
-            + LoadAtOnce<'static, SqliteConnection, T>,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadAtOnce<'static, SqliteConnection, T>,
     {
-        let statement = statement.spoken(self.dialect()).typed::<ST>();
+        let statement = statement.spoken(self.dialect());
         match self {
-            Session::Postgres(c) => statement.load(&mut **c).await,
-            Session::Sqlite(c) => statement.load(&mut **c).await,
-            Session::Inline(c) => diesel::RunQueryDsl::load(statement, c),
+            Session::Postgres(c) => statement.typed::<ST>().load(&mut **c).await,
+            Session::Sqlite(c) => c.spawn_blocking(|c| sqlite::load::<ST, T>(c, statement)).await,
+            Session::Inline(c) => sqlite::load::<ST, T>(c, statement),
         }
     }
 
     /// As [`Session::load`], for a statement that returns at most one row.
     pub(super) async fn first<ST, T>(&mut self, statement: Statement) -> QueryResult<Option<T>>
     where
-        T: Send,
+        T: Send + 'static,
         ST: Send + 'static,
-        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T>
-            + LoadQuery<'static, SqliteSession, T>
-            + LoadAtOnce<'static, SqliteConnection, T>,
+        Typed<ST>: LoadQuery<'static, AsyncPgConnection, T> + LoadAtOnce<'static, SqliteConnection, T>,
     {
         Ok(self.load::<ST, T>(statement).await?.into_iter().next())
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
-use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
+use diesel::query_dsl::methods::LoadQuery;
+use diesel::{ConnectionError, ConnectionResult, QueryResult, RunQueryDsl, SqliteConnection};
 use diesel_async::pooled_connection::bb8::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
@@ -19,7 +20,7 @@ use super::beacon::sqlite::Place;
 use super::error::OpenError;
 use super::last_failure::LastFailure;
 use super::session::SqliteSession;
-use super::statement::Dialect;
+use super::statement::{Dialect, Statement, Typed};
 
 pub(super) use inline::Inline;
 
@@ -37,6 +38,11 @@ pub(super) const DIALECT: Dialect = Dialect {
 /// another process's renewal took 1.4 s at the 99th percentile, with this gap 10 ms. At half of it the handler's sleeps
 /// begin to miss the gap; at double, half of the throughput of small batches is gone for nothing.
 const BATCH_GAP: Duration = Duration::from_millis(20);
+
+/// Pages of 4 KiB in the write-ahead log after which a commit carries them into the file, and waits for the disk three times.
+/// With SQLite's own 1,000 that is each batch of 500 records; with 4,000 such batches were 1.3 times as fast. At double
+/// little is gained, and the log takes 32 MiB.
+const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// Short against any busy time, long against the cost of opening a file.
 const CONNECT_POLL_EVERY: Duration = Duration::from_millis(20);
@@ -111,7 +117,8 @@ fn settings(busy: Duration, sync: Sync) -> String {
         Sync::Full => "FULL",
     };
     format!(
-        "PRAGMA busy_timeout = {}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA foreign_keys = ON;",
+        "PRAGMA busy_timeout = {}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA foreign_keys = ON;
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};",
         busy.as_millis()
     )
 }
@@ -119,6 +126,23 @@ fn settings(busy: Duration, sync: Sync) -> String {
 /// Becomes the one writer of the file, or fails after the busy time.
 pub(super) fn begin_immediate(connection: &mut SqliteConnection) -> QueryResult<()> {
     AnsiTransactionManager::begin_transaction_sql(connection, "BEGIN IMMEDIATE")
+}
+
+/// Runs a statement, each of its rows if it goes by rows, and returns how many rows it changed.
+pub(super) fn execute(connection: &mut SqliteConnection, statement: Statement) -> QueryResult<usize> {
+    statement.one_by_one().try_fold(0, |sum, one| Ok(sum + one.execute(connection)?))
+}
+
+/// The same, and returns its rows.
+pub(super) fn load<ST, T>(connection: &mut SqliteConnection, statement: Statement) -> QueryResult<Vec<T>>
+where
+    Typed<ST>: LoadQuery<'static, SqliteConnection, T>,
+{
+    let mut rows = Vec::new();
+    for one in statement.one_by_one() {
+        rows.extend(one.typed::<ST>().load::<T>(connection)?);
+    }
+    Ok(rows)
 }
 
 /// Whether a transaction is left open on it.

@@ -6,6 +6,8 @@
 
 mod rows;
 
+use std::sync::Arc;
+
 use diesel::backend::Backend;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
@@ -55,13 +57,21 @@ pub(super) use row;
 pub(super) struct Statement {
     text: String,
     values: Vec<Value>,
-    rows: Option<Rows>,
+    rows: Option<Picked>,
+    is_by_row: bool,
+}
+
+/// The rows of a statement: all, or one of them.
+#[derive(Clone, Debug)]
+struct Picked {
+    rows: Arc<Rows>,
+    only: Option<usize>,
 }
 
 impl Statement {
     /// `text` may hold `?` for a value, one `{rows}` for a list of rows, and the words of a [`Dialect`].
     pub(super) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), values: Vec::new(), rows: None }
+        Self { text: text.to_owned(), values: Vec::new(), rows: None, is_by_row: false }
     }
 
     /// Binds the next `?`.
@@ -73,8 +83,28 @@ impl Statement {
     /// What `{rows}` stands for: a query that has these rows, in this order.
     pub(super) fn rows<const N: usize>(mut self, rows: Vec<[Value; N]>) -> Self {
         assert!(!rows.is_empty(), "a list of no rows is no SQL: {}", self.text);
-        self.rows = Some(Rows::of(rows));
+        self.rows = Some(Picked { rows: Arc::new(Rows::of(rows)), only: None });
         self
+    }
+
+    /// The same rows, for a statement that does with all of them what it would do with one after the other: what it does with
+    /// one depends on no other, and the order of what it returns is nobody's business.
+    ///
+    /// SQLite reads it once then and runs it for each row, which costs it less than to read a list.
+    pub(super) fn each<const N: usize>(self, rows: Vec<[Value; N]>) -> Self {
+        Self { is_by_row: true, ..self.rows(rows) }
+    }
+
+    /// What SQLite runs in its place: itself, or itself for each row.
+    pub(super) fn one_by_one(self) -> impl Iterator<Item = Self> {
+        let count = self.rows.as_ref().filter(|_| self.is_by_row).map(|picked| picked.rows.count());
+        (0..count.unwrap_or(1)).map(move |row| {
+            let mut one = self.clone();
+            if let (Some(picked), Some(_)) = (&mut one.rows, count) {
+                picked.only = Some(row);
+            }
+            one
+        })
     }
 
     /// The same in the database's own words.
@@ -127,7 +157,8 @@ where
                 None => out.push_sql(piece),
                 Some((before, after)) => {
                     out.push_sql(before);
-                    DB::bind_rows(rows.take().expect("there are rows for `{rows}`"), &mut out)?;
+                    let Picked { rows, only } = rows.take().expect("there are rows for `{rows}`");
+                    DB::bind_rows(rows, *only, &mut out)?;
                     out.push_sql(after);
                 }
             }

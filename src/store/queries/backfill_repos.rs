@@ -81,7 +81,7 @@ pub(in crate::store) async fn find(
                  found_at = excluded.found_at, forced = (backfill_repo.forced OR excluded.forced)
              WHERE backfill_repo.run < excluded.run",
         );
-        session.execute(upsert.rows(chunk)).await?;
+        session.execute(upsert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ pub(in crate::store) async fn force(session: &mut Session, dids: &[Did]) -> Quer
              ON CONFLICT (did) DO UPDATE SET state = 'waiting', forced = TRUE, next_at = excluded.next_at,
                  found_at = excluded.found_at",
         );
-        session.execute(upsert.rows(chunk)).await?;
+        session.execute(upsert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ pub(in crate::store) async fn set_outcomes(session: &mut Session, reads: &[RepoR
                  listed_at = CASE WHEN tried.is_listed THEN {now_us} ELSE backfill_repo.listed_at END
              FROM tried WHERE backfill_repo.did = tried.did",
         );
-        session.execute(update.rows(chunk)).await?;
+        session.execute(update.each(chunk)).await?;
     }
     Ok(())
 }

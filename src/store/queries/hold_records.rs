@@ -19,7 +19,7 @@ pub(in crate::store) async fn delete(
             "WITH gone (did, rkey) AS ({{rows}})
              DELETE FROM {table} WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)"
         ));
-        session.execute(delete.rows(chunk)).await?;
+        session.execute(delete.each(chunk)).await?;
     }
     Ok(())
 }
@@ -28,7 +28,7 @@ pub(in crate::store) async fn delete(
 pub(in crate::store) async fn delete_captains(session: &mut Session, keys: &[Key<'_>]) -> QueryResult<()> {
     for chunk in chunked(keys, |(did, _)| row![*did]) {
         let delete = Statement::new("DELETE FROM captains WHERE hold_did IN ({rows})");
-        session.execute(delete.rows(chunk)).await?;
+        session.execute(delete.each(chunk)).await?;
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(in crate::store) async fn delete_stats(
              DELETE FROM hold_repository_stats WHERE (hold_did, rkey) IN (SELECT did, rkey FROM gone)
              RETURNING owner_did, repository",
         );
-        repositories.extend(session.load::<(Text, Text), _>(delete.rows(chunk)).await?);
+        repositories.extend(session.load::<(Text, Text), _>(delete.each(chunk)).await?);
     }
     Ok(repositories)
 }
@@ -79,7 +79,7 @@ pub(in crate::store) async fn insert_captains(
             "INSERT INTO captains
              (hold_did, owner_did, public, allow_all_crew, deployed_at, region, provider, successor_did) {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ pub(in crate::store) async fn insert_crew(
         let insert = Statement::new(
             "INSERT INTO crew (hold_did, rkey, member_did, role, permissions, added_at, tier) {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(in crate::store) async fn insert_stats(
              (hold_did, rkey, owner_did, repository, pull_count, push_count, last_pull, last_push, updated_at)
              {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -155,7 +155,7 @@ pub(in crate::store) async fn insert_scans(
             "INSERT INTO scans (hold_did, rkey, manifest_digest, repository, owner_did, critical, high, medium, low,
                  total, scanner_version, scanned_at) {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(in crate::store) async fn delete(
             "WITH gone (did, rkey) AS ({rows})
              DELETE FROM manifests WHERE (did, rkey) IN (SELECT did, rkey FROM gone) RETURNING did, repository",
         );
-        repositories.extend(session.load::<(Text, Text), _>(delete.rows(chunk)).await?);
+        repositories.extend(session.load::<(Text, Text), _>(delete.each(chunk)).await?);
     }
     Ok(repositories)
 }
@@ -57,7 +57,7 @@ pub(in crate::store) async fn insert(
             "INSERT INTO manifests (did, rkey, repository, digest, media_type, schema_version, hold_did, created_at,
                  artifact_type, config_digest, config_size, config_media_type, subject_digest) {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     insert_layers(session, manifests).await?;
     insert_references(session, manifests).await?;
@@ -74,7 +74,7 @@ async fn insert_layers(session: &mut Session, manifests: &[(Key<'_>, &Manifest)]
     }) {
         let insert =
             Statement::new("INSERT INTO layers (did, rkey, layer_index, digest, size, media_type) {rows}");
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn insert_references(session: &mut Session, manifests: &[(Key<'_>, &Manife
             "INSERT INTO manifest_references (did, rkey, reference_index, digest, size, media_type, os, architecture,
                  variant, os_version, is_attestation) {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ async fn insert_annotations(session: &mut Session, manifests: &[(Key<'_>, &Manif
         manifests.iter().flat_map(|(key, m)| m.annotations.iter().map(move |entry| (key, entry))).collect();
     for chunk in chunked(&annotations, |((did, rkey), (key, value))| row![*did, *rkey, *key, *value]) {
         let insert = Statement::new("INSERT INTO manifest_annotations (did, rkey, key, value) {rows}");
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub(in crate::store) async fn known(session: &mut Session, of: &[&Change]) -> Qu
              SELECT did, collection, rkey FROM records
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
-        known.extend(session.load::<(Text, Text, Text), _>(select.rows(chunk)).await?);
+        known.extend(session.load::<(Text, Text, Text), _>(select.each(chunk)).await?);
     }
     Ok(known)
 }
@@ -76,7 +76,7 @@ pub(in crate::store) async fn upsert(
              WHERE records.rev{{bytes}} {older} excluded.rev
              RETURNING did, collection, rkey"
         );
-        let upsert = Statement::new(&upsert).rows(chunk);
+        let upsert = Statement::new(&upsert).each(chunk);
         changed.extend(session.load::<(Text, Text, Text), _>(upsert).await?);
     }
     Ok(changed)
@@ -92,7 +92,7 @@ pub(in crate::store) async fn versions(session: &mut Session, of: &[&Change]) ->
              WHERE (did, collection, rkey) IN (SELECT did, collection, rkey FROM asked)",
         );
         let rows =
-            session.load::<(Text, Text, Text, Text, Nullable<Text>, Text), Version>(select.rows(chunk));
+            session.load::<(Text, Text, Text, Text, Nullable<Text>, Text), Version>(select.each(chunk));
         versions.extend(rows.await?);
     }
     Ok(versions)
@@ -108,7 +108,7 @@ pub(in crate::store) async fn confirm(session: &mut Session, same: &[&Change]) -
              WHERE records.did = same.did AND records.collection = same.collection AND records.rkey = same.rkey
                  AND records.rev{bytes} < same.rev",
         );
-        session.execute(update.rows(chunk)).await?;
+        session.execute(update.each(chunk)).await?;
     }
     Ok(())
 }

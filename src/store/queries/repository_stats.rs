@@ -27,28 +27,27 @@ pub(in crate::store) async fn recompute(
 ) -> QueryResult<()> {
     lock(session, repositories).await?;
     for chunk in chunked(repositories, |(did, repository)| row![did, repository]) {
-        let update = format!(
-            "WITH touched (did, repository) AS ({{rows}}),
-             total AS (
-                 SELECT s.owner_did AS did, s.repository AS repository,
-                        CAST(SUM(s.pull_count) AS BIGINT) AS pull_count, CAST(SUM(s.push_count) AS BIGINT) AS push_count,
-                        MAX(s.last_pull) AS last_pull, MAX(s.last_push) AS last_push, MAX(s.updated_at) AS updated_at
-                 FROM touched t
-                 JOIN hold_repository_stats s ON s.owner_did = t.did AND s.repository = t.repository
-                 WHERE {COUNTED}
-                 GROUP BY s.owner_did, s.repository)
-             UPDATE repository_stats SET pull_count = total.pull_count, push_count = total.push_count,
-                 last_pull = total.last_pull, last_push = total.last_push, updated_at = total.updated_at
-             FROM total WHERE repository_stats.did = total.did AND repository_stats.repository = total.repository"
+        let upsert = format!(
+            "WITH touched (did, repository) AS ({{rows}})
+             INSERT INTO repository_stats (did, repository, pull_count, push_count, last_pull, last_push, updated_at)
+             SELECT s.owner_did, s.repository, CAST(SUM(s.pull_count) AS BIGINT), CAST(SUM(s.push_count) AS BIGINT),
+                 MAX(s.last_pull), MAX(s.last_push), MAX(s.updated_at)
+             FROM touched t
+             JOIN hold_repository_stats s ON s.owner_did = t.did AND s.repository = t.repository
+             WHERE {COUNTED}
+             GROUP BY s.owner_did, s.repository
+             ON CONFLICT (did, repository) DO UPDATE SET
+                 pull_count = excluded.pull_count, push_count = excluded.push_count,
+                 last_pull = excluded.last_pull, last_push = excluded.last_push, updated_at = excluded.updated_at"
         );
-        session.execute(Statement::new(&update).rows(chunk.clone())).await?;
+        session.execute(Statement::new(&upsert).each(chunk.clone())).await?;
         let delete = format!(
             "WITH touched (did, repository) AS ({{rows}})
              DELETE FROM repository_stats WHERE (did, repository) IN (SELECT did, repository FROM touched)
              AND NOT EXISTS (SELECT 1 FROM hold_repository_stats s
                  WHERE s.owner_did = repository_stats.did AND s.repository = repository_stats.repository AND {COUNTED})"
         );
-        session.execute(Statement::new(&delete).rows(chunk)).await?;
+        session.execute(Statement::new(&delete).each(chunk)).await?;
     }
     Ok(())
 }
@@ -59,8 +58,12 @@ pub(in crate::store) async fn of_owner(session: &mut Session, owner: &str) -> Qu
     session.load::<Text, String>(select.bind(owner)).await
 }
 
-/// Locks the sums in their order, those that do not exist included: they are made for it.
+/// Locks the sums in their order, those that do not exist included: they are made for it. On SQLite there is no other
+/// writer.
 async fn lock(session: &mut Session, repositories: &[(String, String)]) -> QueryResult<()> {
+    if !session.has_other_writers() {
+        return Ok(());
+    }
     for chunk in chunked(repositories, |(did, repository)| row![did, repository, 0, 0, 0]) {
         let upsert = Statement::new(
             "INSERT INTO repository_stats (did, repository, pull_count, push_count, updated_at) {rows}

@@ -18,7 +18,7 @@ pub(in crate::store) async fn delete(
             "WITH gone (did, rkey) AS ({{rows}})
              DELETE FROM {table} WHERE (did, rkey) IN (SELECT did, rkey FROM gone)"
         ));
-        session.execute(delete.rows(chunk)).await?;
+        session.execute(delete.each(chunk)).await?;
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ pub(in crate::store) async fn insert_tags(
     {
         let insert =
             Statement::new("INSERT INTO tags (did, rkey, repository, tag, digest, created_at) {rows}");
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -48,7 +48,7 @@ pub(in crate::store) async fn insert_stars(
     {
         let insert =
             Statement::new("INSERT INTO stars (did, rkey, owner_did, repository, created_at) {rows}");
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ pub(in crate::store) async fn insert_pages(
             "INSERT INTO repo_pages (did, rkey, repository, description, avatar_cid, created_at, updated_at)
              {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(in crate::store) async fn insert_profiles(
             "INSERT INTO profiles (did, rkey, default_hold_did, auto_remove_untagged, created_at, updated_at)
              {rows}",
         );
-        session.execute(insert.rows(chunk)).await?;
+        session.execute(insert.each(chunk)).await?;
     }
     Ok(())
 }

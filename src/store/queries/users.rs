@@ -42,7 +42,7 @@ pub(in crate::store) async fn insert_missing(
              SELECT did, {now_us}, {now_us} FROM new WHERE TRUE
              ON CONFLICT (did) DO NOTHING RETURNING did, identity_due_at",
         );
-        new.extend(session.load::<(Text, BigInt), _>(insert.rows(chunk)).await?);
+        new.extend(session.load::<(Text, BigInt), _>(insert.each(chunk)).await?);
     }
     Ok(new)
 }
@@ -94,7 +94,7 @@ pub(in crate::store) async fn set_standings(session: &mut Session, of: &[Standin
              WHERE users.did = found.did AND users.account_at < found.at_us
                  AND (users.active <> found.active OR COALESCE(users.status, '') <> COALESCE(found.status, ''))",
         );
-        session.execute(update.rows(chunk)).await?;
+        session.execute(update.each(chunk)).await?;
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ pub(in crate::store) async fn set_identities(session: &mut Session, found: &[Fou
              UPDATE users SET handle = 'handle.invalid' FROM found
              WHERE users.handle = found.handle AND users.did <> found.did AND users.handle <> 'handle.invalid'",
         );
-        session.execute(free.rows(chunk)).await?;
+        session.execute(free.each(chunk)).await?;
     }
     for chunk in chunked(found, |(did, handle, pds, due_at)| row![did.as_str(), *handle, *pds, *due_at]) {
         let update = Statement::new(
@@ -127,7 +127,7 @@ pub(in crate::store) async fn set_identities(session: &mut Session, found: &[Fou
                  AND (found.due_at IS NOT NULL OR users.handle <> COALESCE(found.handle, users.handle)
                      OR COALESCE(users.pds, '') <> COALESCE(found.pds, ''))",
         );
-        session.execute(update.rows(chunk)).await?;
+        session.execute(update.each(chunk)).await?;
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ pub(in crate::store) async fn mark_due(session: &mut Session, dids: &[Did]) -> Q
                  CASE WHEN identity_due_at <= {now_us} THEN identity_due_at + 1 ELSE {now_us} END
              WHERE did IN ({rows})",
         );
-        session.execute(update.rows(chunk)).await?;
+        session.execute(update.each(chunk)).await?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A list of rows in a statement, as each database takes it fastest.
 //!
-//! SQLite: `VALUES (?, …), (?, …)`. PostgreSQL reads, types and plans thousands of parameters one by one; there each column
-//! is one parameter, an array.
+//! SQLite: `VALUES (?, …), (?, …)`, or one row after the other. PostgreSQL reads, types and plans thousands of parameters one by one; there each column
+//! is one parameter, an array, and the text is the same for every length.
 
 use diesel::QueryResult;
 use diesel::backend::Backend;
@@ -38,6 +38,10 @@ impl Rows {
         }
         Self { count, columns }
     }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
 }
 
 impl Column {
@@ -61,17 +65,28 @@ impl Column {
 
 /// How a database takes rows.
 pub(super) trait BindRows: Backend {
-    /// Writes a query that has the rows, and binds them.
-    fn bind_rows<'b>(rows: &'b Rows, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()>;
+    /// Writes a query that has the rows, or `only` one of them, and binds them.
+    fn bind_rows<'b>(rows: &'b Rows, only: Option<usize>, out: &mut AstPass<'_, 'b, Self>)
+    -> QueryResult<()>;
 }
 
 impl BindRows for Sqlite {
-    fn bind_rows<'b>(rows: &'b Rows, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
-        // Lists differ in length, so their texts are not worth a place among the prepared statements.
-        out.unsafe_to_cache_prepared();
-        out.push_sql("VALUES ");
-        for row in 0..rows.count {
-            out.push_sql(if row == 0 { "(" } else { ",(" });
+    fn bind_rows<'b>(
+        rows: &'b Rows,
+        only: Option<usize>,
+        out: &mut AstPass<'_, 'b, Self>,
+    ) -> QueryResult<()> {
+        let picked = match only {
+            Some(row) => row..row + 1,
+            None => {
+                // Lists differ in length, so their texts are not worth a place among the prepared statements.
+                out.unsafe_to_cache_prepared();
+                0..rows.count
+            }
+        };
+        let first = picked.start;
+        for row in picked {
+            out.push_sql(if row == first { "VALUES (" } else { ",(" });
             for (n, column) in rows.columns.iter().enumerate() {
                 if n > 0 {
                     out.push_sql(",");
@@ -89,9 +104,12 @@ impl BindRows for Sqlite {
 }
 
 impl BindRows for Pg {
-    fn bind_rows<'b>(rows: &'b Rows, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
-        // A plan is made for each list: one that was made while a table was empty would read all of it later.
-        out.unsafe_to_cache_prepared();
+    fn bind_rows<'b>(
+        rows: &'b Rows,
+        only: Option<usize>,
+        out: &mut AstPass<'_, 'b, Self>,
+    ) -> QueryResult<()> {
+        debug_assert!(only.is_none(), "arrays are taken whole");
         out.push_sql("SELECT * FROM unnest(");
         for (n, column) in rows.columns.iter().enumerate() {
             if n > 0 {
