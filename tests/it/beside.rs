@@ -3,8 +3,12 @@
 
 mod dashboard;
 mod everything;
+mod image;
+mod manager;
+mod manifests;
 mod page;
 mod prometheus;
+mod ready;
 mod service;
 mod unit;
 mod watchdog;

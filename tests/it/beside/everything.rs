@@ -89,7 +89,7 @@ impl Everything {
         let push =
             Push { repository: "hello", hold: &self.stage.seeded.hold, at_us: localnet::ids::now_us() };
         let manifest = records::image(push, &mut StdRng::seed_from_u64(1));
-        let rkey = records::digest_rkey(manifest["digest"].as_str().unwrap());
+        let rkey = records::digest_rkey(manifest["digest"].as_str().unwrap()).to_owned();
         self.stage.net.put(&self.user, records::MANIFEST, &rkey, manifest);
     }
 }

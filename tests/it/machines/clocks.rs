@@ -40,7 +40,7 @@ async fn a_clock_in_the_next_century_is_told_where_that_can_be_known_and_leases_
     stage.changes(1, 20);
     stage.caught_up().await;
     let epoch = stage.epoch().await;
-    let mut right = stage.start("right");
+    let right = stage.start("right");
     until_standby(&right);
     if kind == Kind::Sqlite {
         complains(&right, &["a row of 2100-01-01"]);
