@@ -174,7 +174,7 @@ struct Begun {
 async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     let recorder = metrics::install().map_err(Refusal::failed)?;
     let database = open(settings).await?;
-    database.check_writable()?;
+    database.check_usable()?;
     let applied = database.migrate().await?;
     if !applied.is_empty() {
         tracing::info!(migrations = ?applied, "database migrated");

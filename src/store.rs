@@ -180,11 +180,11 @@ impl Database {
         }
     }
 
-    /// Fails where nobody may write to the database. A file that only can be read is opened all the same; on PostgreSQL no
-    /// session begins on a server that takes no writes.
-    pub fn check_writable(&self) -> Result<(), OpenError> {
+    /// Fails where an instance cannot work with the database though it is open: a file that only can be read, or too few
+    /// descriptors for those beside it. On PostgreSQL no session begins on a server that takes no writes.
+    pub fn check_usable(&self) -> Result<(), OpenError> {
         let Store::Sqlite { place, .. } = self.store() else { return Ok(()) };
-        sqlite::obstacle::unwritable(place.path()).map_or(Ok(()), |what| Err(OpenError::Connect(what)))
+        sqlite::obstacle::of_working(place.path()).map_or(Ok(()), |what| Err(OpenError::Connect(what)))
     }
 
     /// Which database it is.

@@ -32,7 +32,7 @@ fn advice(code: &SqlState) -> Option<&'static str> {
 }
 
 fn is_io(error: &Error) -> bool {
-    error.source().is_some_and(|cause| cause.is::<std::io::Error>())
+    error.source().is_some_and(|cause| cause.is::<std::io::Error>()) && !super::is_tls(error)
 }
 
 /// `user@host:port/database`, with each host of several.

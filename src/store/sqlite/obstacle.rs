@@ -40,13 +40,17 @@ pub(in crate::store) fn of_opening(path: &Path) -> Option<Obstacle> {
         .or_else(|| machine(full(path)))
 }
 
-/// Why it cannot be written, if the file system tells; it may be open.
+/// Why it could not be written, as far as the machine tells; it may be open.
 pub(in crate::store) fn of_writing(path: &Path) -> Option<String> {
-    unwritable(path).or_else(|| full(path))
+    of_working(path).or_else(|| full(path))
 }
 
-/// Why nobody may write to it.
-pub(in crate::store) fn unwritable(path: &Path) -> Option<String> {
+/// Why nothing can be done with it although it is open. A disk that is full now is not among it: room may be made.
+pub(in crate::store) fn of_working(path: &Path) -> Option<String> {
+    no_descriptors().or_else(|| unwritable(path))
+}
+
+fn unwritable(path: &Path) -> Option<String> {
     let beside = "SQLite keeps files beside the database";
     let directory = directory(path);
     let of_directory = access(&directory, Access::WRITE_OK | Access::EXEC_OK);

@@ -25,7 +25,7 @@ const WORKED: &[&str] = &[
     "atcr_index_records_changed_total",
     "atcr_backfill_last_run_end_timestamp_seconds",
     "atcr_labeler_labels_total",
-    "atcr_webhook_attempts_total",
+    "atcr_outbox_deliveries_put_total",
     "atcr_billing_last_refresh_timestamp_seconds",
     "atcr_cleanup_last_sweep_timestamp_seconds",
     "atcr_hold_health_holds",

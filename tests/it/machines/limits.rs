@@ -24,7 +24,7 @@ fn after(script: &str) -> Through {
 fn too_few_descriptors_end_with_1_and_some_are_enough() {
     let folder = open_folder();
     let url = format!("sqlite://{}/atcr.db", folder.path().display());
-    for (limit, part) in [(5, "start:"), (8, ""), (12, "open the database"), (14, "")] {
+    for (limit, part) in [(5, "start:"), (12, "files open"), (16, "files open")] {
         let end = Started::new(&after(&format!("ulimit -n {limit}")), &["run"], &url).end();
         says(end, 1, &["ulimit -n", part]);
     }

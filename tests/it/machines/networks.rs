@@ -76,7 +76,7 @@ fn a_machine_without_name_servers_is_told_which_file_lacks_them() {
     let url = format!("sqlite://{}/atcr.db", folder.path().display());
     for script in ["mount --bind /dev/null /etc/resolv.conf", "mount -t tmpfs atcr-it /etc"] {
         let Some(through) = among_own_mounts("a machine without name servers", script) else { return };
-        let end = Started::new(&through, &["run"], &url).with([("ATCR__WEBHOOKS__ENABLED", "true")]).end();
+        let end = Started::new(&through, &["run"], &url).with([("ATCR__BACKFILL__ENABLED", "true")]).end();
         says(end, 1, &["name servers", "/etc/resolv.conf", "nameserver"]);
     }
 }

@@ -42,7 +42,7 @@ async fn a_user_who_may_not_make_tables_is_told_so() {
              REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO reader"
         ))
         .await;
-    place.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC").await;
+    place.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC").await;
     let host = place.url().rsplit('@').next().unwrap();
     let url = format!("postgres://reader:reader@{host}");
     says(Started::new(&[], &["run"], &url).end(), 1, &["migrate the database", "permission denied"]);
