@@ -4,12 +4,13 @@
 mod dashboard;
 mod everything;
 mod image;
-mod manager;
+
 mod manifests;
 mod page;
 mod prometheus;
 mod ready;
 mod service;
+mod systemd;
 mod unit;
 mod watchdog;
 
