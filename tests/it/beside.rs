@@ -4,7 +4,6 @@
 mod dashboard;
 mod everything;
 mod image;
-
 mod manifests;
 mod page;
 mod prometheus;
