@@ -113,7 +113,7 @@ fn not_ours(path: &Path) -> Option<Obstacle> {
 }
 
 fn full(path: &Path) -> Option<String> {
-    let system = statvfs(&directory(path)).ok()?;
+    let system = statvfs(directory(path)).ok()?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     (free < FREE_BYTES_MIN)
         .then(|| format!("the file system of {} is full, with {free} bytes left: make room", path.display()))
