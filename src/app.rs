@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::HoldHealth;
+use crate::machine;
 use crate::metrics;
 use crate::parent::Parent;
 use crate::service;
@@ -80,7 +81,10 @@ impl Refusal {
 impl From<OpenError> for Refusal {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Url { .. } | OpenError::FileSystem { .. } | OpenError::Pooler => Self::settings(error),
+            OpenError::Url { .. }
+            | OpenError::FileSystem { .. }
+            | OpenError::NotADatabase(_)
+            | OpenError::Pooler => Self::settings(error),
             OpenError::Connect(_) => Self::failed(error),
         }
     }
@@ -122,6 +126,11 @@ pub async fn open(settings: &Settings) -> Result<Database, Refusal> {
     Ok(Database::open(&options).await?)
 }
 
+/// The machine gives the process no threads, or no descriptors.
+pub fn no_runtime(error: &std::io::Error) -> Refusal {
+    Refusal::failed(format!("start: {error}; it needs a few threads and open files (ulimit -u, ulimit -n)"))
+}
+
 /// A command that only reads found no schema, or an old one.
 pub(crate) fn not_migrated() -> Refusal {
     Refusal::failed(
@@ -134,7 +143,7 @@ pub(crate) fn not_migrated() -> Refusal {
 /// # Errors
 /// If it could not begin.
 pub async fn run(settings: Settings, exit_with_parent: bool) -> Result<Exit, Refusal> {
-    let mut signals = Signals::install().map_err(Refusal::failed)?;
+    let mut signals = Signals::install().map_err(|error| no_runtime(&error))?;
     if exit_with_parent {
         let parent =
             Parent::watch().map_err(|error| Refusal::failed(format!("--exit-with-parent: {error}")))?;
@@ -165,10 +174,12 @@ struct Begun {
 async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     let recorder = metrics::install().map_err(Refusal::failed)?;
     let database = open(settings).await?;
+    database.check_usable()?;
     let applied = database.migrate().await?;
     if !applied.is_empty() {
         tracing::info!(migrations = ?applied, "database migrated");
     }
+    machine::look(&database).await;
     let listener = listen(settings).await?;
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let workers = workers::leased(settings, &database)?;

@@ -12,6 +12,7 @@ pub mod cli;
 pub mod health;
 pub mod ingest;
 pub mod labels;
+pub mod machine;
 pub mod metrics;
 pub mod outbox;
 pub mod parent;

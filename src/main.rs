@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return cli::refuse(&error, Exit::Failed),
+        Err(error) => return cli::refuse(&app::no_runtime(&error), Exit::Failed),
     };
     // On a thread of the runtime, where signals and answers arrive: this one would have to be woken for each.
     let exit = runtime.block_on(async { tokio::spawn(act(cli, settings)).await }).unwrap_or(Exit::Failed);

@@ -51,6 +51,7 @@ pub use tx::{Applied, HandleFound, IdentityFound, Outcome, Tx};
 use beacon::sqlite::Place;
 use last_failure::LastFailure;
 use session::{PostgresSession, Session, SqliteSession};
+use sqlite::obstacle::Obstacle;
 
 /// A SQLite file is read by few at once; each connection costs a thread while it works.
 const SQLITE_CONNECTIONS_MAX: u32 = 4;
@@ -159,7 +160,7 @@ impl Database {
         };
         let (fencing, renew_timeout) = (options.fencing, options.renew_timeout);
         let database = Self { shared: Arc::new(Shared { store, failure, fencing, renew_timeout }) };
-        database.session().await.map_err(|error| OpenError::Connect(error.0))?;
+        database.session().await.map_err(|error| database.why_not_opened(error))?;
         if database.backend() == Backend::Postgres {
             let sessions = postgres::Sessions::new(&options.url, options.stop_within, options.stop_within)?;
             if sessions.mix_statements_up().await {
@@ -167,6 +168,23 @@ impl Database {
             }
         }
         Ok(database)
+    }
+
+    /// SQLite does not tell what is in its way; the file system does.
+    fn why_not_opened(&self, error: ReadError) -> OpenError {
+        let Store::Sqlite { place, .. } = self.store() else { return OpenError::Connect(error.0) };
+        match sqlite::obstacle::of_opening(place.path()) {
+            Some(Obstacle::NotADatabase(what)) => OpenError::NotADatabase(what),
+            Some(Obstacle::Machine(what)) => OpenError::Connect(format!("{}: {what}", error.0)),
+            None => OpenError::Connect(format!("{}: {}", place.path().display(), error.0)),
+        }
+    }
+
+    /// Fails where an instance cannot work with the database though it is open: a file that only can be read, or too few
+    /// descriptors for those beside it. On PostgreSQL no session begins on a server that takes no writes.
+    pub fn check_usable(&self) -> Result<(), OpenError> {
+        let Store::Sqlite { place, .. } = self.store() else { return Ok(()) };
+        sqlite::obstacle::of_working(place.path()).map_or(Ok(()), |what| Err(OpenError::Connect(what)))
     }
 
     /// Which database it is.

@@ -68,7 +68,7 @@ pub enum SetUpError {
     #[error("set up the client for outgoing requests: {0}")]
     Client(#[from] GuardError),
     /// The system's resolver.
-    #[error("read the system's name servers: {0}")]
+    #[error("read the name servers of /etc/resolv.conf: {0}; give it a line `nameserver ADDRESS`")]
     Dns(String),
     /// The registry's private key.
     #[error("registry.signing_key = {path:?}: {reason}")]

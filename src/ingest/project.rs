@@ -11,6 +11,9 @@ use crate::atproto::{self, Change, Did, Rev, Rkey, State};
 /// for a broken event; double lets a wrong time hide for longer.
 const AHEAD_MAX_US: i64 = 10 * 60 * 1_000_000;
 
+/// Why an event that is further ahead is dropped.
+pub const FUTURE: &str = "future";
+
 /// The longest status that is kept; the words of the protocol have at most 14 letters.
 const STATUS_CHARS_MAX: usize = 64;
 
@@ -93,7 +96,7 @@ fn nothing(reason: &'static str) -> Projected {
 /// Nothing of an event from the future counts, its position least of all: saved, it would skip all before it.
 fn at(time_us: i64, seq: Option<i64>, now_us: i64, what: What) -> Projected {
     if time_us > now_us.saturating_add(AHEAD_MAX_US) {
-        return nothing("future");
+        return nothing(FUTURE);
     }
     Projected { time_us: Some(time_us), seq, what }
 }

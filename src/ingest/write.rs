@@ -15,7 +15,7 @@ use self::batch::Batch;
 use super::connect::{Delivery, FrameReceiver};
 use super::known::Known;
 use super::meters;
-use super::project::{What, project};
+use super::project::{FUTURE, What, project};
 use crate::atproto::Micros;
 use crate::store::{Applied, Database, WriteError};
 
@@ -47,6 +47,7 @@ pub(super) struct Writer {
     known: Known,
     /// Positions that are passed and not saved: they came without anything to write.
     passed: Batch,
+    ahead_told: bool,
 }
 
 /// Why the writing ended.
@@ -59,7 +60,7 @@ enum End {
 
 impl Writer {
     pub(super) fn new(database: Database, context: Context, due: Arc<Notify>) -> Self {
-        Self { database, context, due, known: Known::default(), passed: Batch::default() }
+        Self { database, context, due, known: Known::default(), passed: Batch::default(), ahead_told: false }
     }
 
     /// Writes until told to stop; what is in the queue by then is written if it can be at once.
@@ -150,9 +151,22 @@ impl Writer {
             // Its author has a row from this batch on, so what follows of that account counts.
             self.known.extend([change.did.as_str()].into_iter());
         }
+        if projected.what == What::Dropped(FUTURE) {
+            self.tell_ahead(&frame.host);
+        }
         let says_something = !matches!(projected.what, What::Dropped(_));
         self.passed.add(frame, projected);
         says_something
+    }
+
+    /// Says once that there is something of the future: all of it, if our clock is behind.
+    fn tell_ahead(&mut self, host: &str) {
+        if !std::mem::replace(&mut self.ahead_told, true) {
+            tracing::warn!(
+                host,
+                "an event is more than ten minutes ahead of this machine's clock, and does not count: is the clock right?"
+            );
+        }
     }
 
     /// Commits what has come together, again and again until it is in: a database error moves no position.

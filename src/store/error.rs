@@ -26,6 +26,9 @@ pub enum OpenError {
         /// What it is on.
         file_system: String,
     },
+    /// It names something that is no database. A restart cannot help.
+    #[error("database.url: {0}")]
+    NotADatabase(String),
     /// A pooler on the way gives one client the prepared statements of another. A restart cannot help.
     #[error(
         "database.url: it leads to a pooler in transaction mode that mixes up the statements of its clients, so that \

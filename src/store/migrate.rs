@@ -63,11 +63,25 @@ impl Database {
                 run(AsyncMigrationHarness::new(session), &postgres::DIALECT, step)
             }
             Store::Sqlite { place, busy, .. } => {
-                let _lock = lock_file(place.path()).await?;
-                let session = sqlite::connect(place, *busy, Sync::Full).await.map_err(failed)?;
-                run(AsyncMigrationHarness::new(session), &sqlite::DIALECT, step)
+                let migrated = async {
+                    let _lock = lock_file(place.path()).await?;
+                    let session = sqlite::connect(place, *busy, Sync::Full).await.map_err(failed)?;
+                    run(AsyncMigrationHarness::new(session), &sqlite::DIALECT, step)
+                };
+                migrated.await.map_err(|error| explain(error, place.path()))
             }
         }
+    }
+}
+
+/// What SQLite says of a disk does not tell which.
+fn explain(error: MigrateError, path: &Path) -> MigrateError {
+    match (error, sqlite::obstacle::of_writing(path)) {
+        (MigrateError::Database(reason), Some(what)) => MigrateError::Database(format!("{reason}: {what}")),
+        (MigrateError::Database(reason), None) => {
+            MigrateError::Database(format!("{}: {reason}", path.display()))
+        }
+        (error, _) => error,
     }
 }
 

@@ -1,6 +1,7 @@
 //! PostgreSQL: how a session is opened, and what it promises before the first statement.
 
 mod pooler;
+mod refusal;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ impl Sessions {
             ConnectionError::BadConnection(if is_read_only(&error) {
                 READ_ONLY.to_owned()
             } else {
-                chain(&error)
+                refusal::explain(&self.config, &error)
             })
         };
         let connected = match self.config.connect(self.tls.clone()).await {

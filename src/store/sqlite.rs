@@ -1,6 +1,7 @@
 //! One SQLite file: how a connection is set up, and who writes when.
 
 mod inline;
+pub(super) mod obstacle;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -68,6 +68,15 @@ pub struct WishStatus {
     pub oldest_us_ago: Option<i64>,
 }
 
+/// What time it is elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// By the database: its server, or this machine itself.
+    pub database: Micros,
+    /// The newest time in the history of the leases.
+    pub newest: Option<Micros>,
+}
+
 /// All of it but the leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -84,6 +93,12 @@ pub struct Status {
 }
 
 impl Database {
+    /// What time it is by the database, and by what was written to it.
+    pub async fn clocks(&self) -> Result<Clocks, ReadError> {
+        let (database, newest) = status::clocks(&mut self.session().await?).await?;
+        Ok(Clocks { database: Micros(database), newest: newest.map(Micros) })
+    }
+
     /// What people want to know at a glance. Read one after the other, so it may show two moments.
     pub async fn status(&self) -> Result<Status, ReadError> {
         let (report, outbox) = (self.backfill_report().await?, self.outbox_report().await?);

@@ -11,6 +11,7 @@ mod guards;
 mod health;
 mod labels;
 mod life;
+mod machines;
 mod nothing_lost;
 mod operators;
 mod order;

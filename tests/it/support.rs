@@ -4,12 +4,14 @@
 pub(crate) mod eventually;
 pub(crate) mod http;
 pub(crate) mod index;
+pub(crate) mod machine;
 pub(crate) mod pds;
 pub(crate) mod peers;
 pub(crate) mod place;
 pub(crate) mod ports;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod programs;
 pub(crate) mod source;
 pub(crate) mod stage;
 pub(crate) mod supervisor;

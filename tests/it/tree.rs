@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::support::{
     eventually::eventually,
     place::Kind,
-    stage::{PATIENCE, SETTINGS, Stage},
+    stage::{PATIENCE, SETTINGS, Stage, until_in, until_standby},
 };
 
 /// Set for the process that runs the test's inner half.
@@ -41,6 +41,34 @@ async fn a_killed_worker_is_started_again_under_the_same_term() {
     stage.caught_up().await;
     assert_eq!(stage.epoch().await, epoch);
     assert!(!run.is_finished());
+    run.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_killed_beyond_its_intensity_goes_to_another_process() {
+    if is_outside("a_worker_that_is_killed_beyond_its_intensity_goes_to_another_process") {
+        return;
+    }
+    let (stage, run) = begin().await;
+    let standby = stage.start("standby");
+    until_standby(&standby);
+    let mut last = String::new();
+    // Three restarts are allowed, so the fourth end is one too many.
+    for _ in 0..4 {
+        last = eventually("another actor runs it", PATIENCE, async || match names("jetstream@").as_slice() {
+            [name] if *name != last => Ok(name.clone()),
+            others => Err(others.to_vec()),
+        })
+        .await;
+        registry::where_is(last.clone()).unwrap().kill();
+    }
+    until_in(&standby, "running");
+    assert_eq!(names("jetstream@"), [""; 0]);
+    let cooling = stage.place.lines("SELECT name AS line FROM lease_cooldown").await;
+    assert_eq!(cooling, ["jetstream"], "the one that failed stays away for a while");
+    assert!(!run.is_finished(), "it goes on with what else it has");
+    stage.changes(1, 20);
+    stage.caught_up().await;
     run.abort();
 }
 

@@ -2,7 +2,8 @@
 # Installs the programs of others that our tests talk to, by package name:
 #
 #   bash install.sh            Node packages (PDS, PLC directory, labeler, …)
-#   bash install.sh python     Python packages (localstripe, webhook libraries, atproto)
+#   bash install.sh python     Python packages (localstripe, webhook libraries, atproto,
+#                              judges of container files and manifests)
 #   bash install.sh oci        Debian packages that make and serve OCI images
 #   bash install.sh metrics    Prometheus and promtool
 #   bash install.sh all
@@ -42,7 +43,8 @@ python_part() {
   # Anew: an environment that was moved, or whose Python is gone, does not work.
   python3 -m venv --clear .peers/venv
   .peers/venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
-  .peers/venv/bin/python -c 'import localstripe, stripe, standardwebhooks, slack_sdk, jsonschema, atproto_jetstream'
+  .peers/venv/bin/python -c 'import localstripe, stripe, standardwebhooks, slack_sdk, jsonschema, atproto_jetstream, compose_spec, yaml'
+  .peers/venv/bin/hadolint --version
   # as above, for requirements.txt
   sha256sum <requirements.txt >.peers/venv/.installed-from
 }

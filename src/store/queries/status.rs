@@ -30,6 +30,13 @@ pub(in crate::store) async fn instances(session: &mut Session) -> QueryResult<Ve
         .await
 }
 
+/// The time by the database's clock, and the newest in the history of the leases.
+pub(in crate::store) async fn clocks(session: &mut Session) -> QueryResult<(i64, Option<i64>)> {
+    let select = Statement::new("SELECT {now_us}, (SELECT MAX(at) FROM lease_event)");
+    let rows = session.load::<(BigInt, Nullable<BigInt>), (i64, Option<i64>)>(select).await?;
+    rows.into_iter().next().ok_or(diesel::result::Error::NotFound)
+}
+
 /// Every position, the one that moved last first.
 pub(in crate::store) async fn streams(session: &mut Session) -> QueryResult<Vec<StreamRow>> {
     let select = Statement::new(

@@ -63,6 +63,12 @@ impl Place {
         }
     }
 
+    /// A file in this folder, which is not ours to remove.
+    pub(crate) fn in_folder(folder: &std::path::Path) -> Place {
+        let url = format!("sqlite://{}", folder.join("atcr.db").display());
+        Place { kind: Kind::Sqlite, url, _directory: None }
+    }
+
     /// On a server of the test's own, which it may stop or break.
     pub(crate) async fn on(server: &Postgres) -> Place {
         Place { kind: Kind::Postgres, url: server.fresh_database().await, _directory: None }

@@ -35,16 +35,15 @@ pub(crate) struct Instance {
 impl Instance {
     /// Runs the program with these arguments, and with this environment and nothing else.
     pub(crate) fn spawn(arguments: &[&str], environment: &[(&str, &str)]) -> Instance {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_atcr-workers"))
-            .args(arguments)
-            .env_clear()
-            .env("RUST_BACKTRACE", "1")
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atcr-workers"));
+        command.args(arguments).env_clear().env("RUST_BACKTRACE", "1").envs(environment.iter().copied());
+        Instance::spawn_as(&mut command)
+    }
+
+    /// The same by a command that ends in it.
+    pub(crate) fn spawn_as(command: &mut Command) -> Instance {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = Arc::default();
         let stdout = read_lines(child.stdout.take().unwrap(), &lines);
         let stderr = read_lines(child.stderr.take().unwrap(), &lines);
