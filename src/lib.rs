@@ -22,4 +22,5 @@ pub mod status;
 pub mod store;
 pub mod telemetry;
 pub mod webhooks;
+pub mod wishes;
 pub mod workers;
