@@ -67,9 +67,15 @@ const does = {
   },
   look,
   tell: ({ script }) => page.evaluate(script),
-  until: async ({ script, within }) => {
-    await page.waitForFunction(script, undefined, { timeout: within, polling: 20 });
-    return page.evaluate(script);
+  // Asked from outside again and again: in the page, a text that is evaluated is against its policy.
+  async until({ script, within }) {
+    const deadline = Date.now() + within;
+    for (;;) {
+      const found = await page.evaluate(script);
+      if (found) return found;
+      if (Date.now() > deadline) throw new Error(`not within ${within} ms`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   },
   press: ({ key }) => page.keyboard.press(key),
   click: ({ at }) => page.click(at, { timeout: 5_000 }),

@@ -1,4 +1,4 @@
-// The page: takes each state of things from the instance, and draws it in the place of the last one.
+// The page: takes each state of things from the instance (by an EventSource, in live.js), and draws it in the place of the last one.
 
 import { isSignedIn, listen, offer } from "./actions.js";
 import { colorOf, named } from "./colors.js";
@@ -20,13 +20,18 @@ const STEP = 5_000;
 let state = null;
 let events = [];
 let lag = null;
-/** By lease: the epoch that was shown last, to mark what has just moved. */
-let epochs = new Map();
+/** How long a lease is marked that has just moved. */
+const FRESH = 2_500;
+/** By lease: the epoch that was shown last, and when it came. */
+const epochs = new Map();
 
 function freshly(leases) {
-  const fresh = leases.filter(({ name, epoch }) => epochs.has(name) && epochs.get(name) !== epoch);
-  epochs = new Map(leases.map(({ name, epoch }) => [name, epoch]));
-  return new Set(fresh.map(({ name }) => name));
+  const now = Date.now();
+  for (const { name, epoch } of leases) {
+    const known = epochs.get(name);
+    if (known?.epoch !== epoch) epochs.set(name, { epoch, at: known ? now : 0 });
+  }
+  return new Set([...epochs].filter(([, { at }]) => now - at < FRESH).map(([name]) => name));
 }
 
 function sayVerdict(report) {
@@ -42,20 +47,32 @@ function legend(terms, instances) {
   return [...known].map(([incarnation, label]) => el("li", { "data-key": incarnation }, named(incarnation, label)));
 }
 
+/** At first as far back as something is known, in one of the choices, up to three hours; from then on it is the reader's. */
+let isChosen = false;
+function choose(terms, now) {
+  if (isChosen || !terms.length) return;
+  isChosen = true;
+  const hours = (now - Math.min(...terms.map((term) => term.from))) / HOUR;
+  const fitting = [...document.querySelectorAll("[name=hours]")].find(({ value }) => Number(value) >= Math.min(hours, 3));
+  fitting.checked = true;
+}
+
 function draw() {
   if (state === null || document.hidden) return;
   const { report } = state;
   const now = Date.parse(state.at);
   const canAct = state.actions && isSignedIn();
+  document.body.classList.toggle("acting", canAct);
   put(get("where"), el("strong", {}, state.label), ` version ${state.version}, on ${state.database}`);
   sayVerdict(report);
   offer(state);
   put(get("leases-box"), leases(state, now, freshly(report.leases), canAct));
   put(get("instances-box"), instances(state, now, canAct));
+  const terms = termsOf(events, report.leases, now);
+  choose(terms, now);
   const hours = Number(document.querySelector("[name=hours]:checked").value);
   const to = Math.ceil(now / STEP) * STEP;
   const from = to - hours * HOUR;
-  const terms = termsOf(events, report.leases, now);
   const names = report.leases.map((lease) => lease.name);
   const width = get("timeline").clientWidth;
   put(get("timeline"), names.length ? timeline(names, terms, colorOf, { from, to }, width) : el("p", { class: "empty" }, "Nothing to draw yet."));

@@ -44,7 +44,7 @@ export function outbox(part) {
   const late = part.due_seconds > 60;
   return [
     facts([
-      ["Waiting", many(part.waiting, "delivery", "deliveries")],
+      ["Waiting", part.waiting ? many(part.waiting, "delivery", "deliveries") : "none"],
       ["Due", part.due_seconds ? state(late ? "warn" : "good", `the oldest for ${duration(part.due_seconds)}`) : "none"],
       ["Webhooks", part.webhooks ? state("good", `${count(part.webhooks)} enabled`) : "none enabled"],
       ["Disabled", part.webhooks_disabled ? state("warn", count(part.webhooks_disabled)) : null],

@@ -12,7 +12,7 @@ use crate::{
         browser::{Browser, DESKTOP, PHONE, Size},
         eventually::eventually_blocking,
         place::{Kind, on_both_databases},
-        process::Instance,
+        process::Exit,
         stage::{PATIENCE, Stage, until_in, until_ready},
     },
 };
@@ -55,10 +55,12 @@ async fn a_page_with_much_on_it_is_whole_in_every_window(kind: Kind) {
     let instances = ["registry-1", "registry-2", "registry-3"].map(|label| stage.start(label));
     instances.iter().for_each(until_ready);
     let (exit, text) = stage.command(&["leases", "drain", "registry-3"]);
-    assert_eq!(exit, crate::support::process::Exit::Code(0), "{text}");
+    assert_eq!(exit, Exit::Code(0), "{text}");
     let (_, text) = stage.command(&["leases", "pause", "cleanup"]);
     assert!(text.contains("cleanup is paused"), "{text}");
     health::stage::after_a_round(&instances[0]);
+    // A stream that is silent is behind after a minute.
+    let _flow = stage.traffic(1, 5.0);
 
     browser.open(&instances[0].admin_address(), DESKTOP, "light");
     let shows = |part: &str| format!("document.getElementById('main').innerText.includes({part:?})");
@@ -158,14 +160,14 @@ async fn everything_can_be_reached_by_keyboard_and_is_seen_to_have_the_focus() {
         reached.push(what);
     }
     let expected =
-        ["Skip to the content", "Sign in", "two", "3 h", "status.json", "metrics", "holds", "readyz"];
+        ["Skip to the content", "Sign in", "two", "15 min", "status.json", "metrics", "holds", "readyz"];
     let missing: Vec<_> =
         expected.iter().filter(|part| !reached.iter().any(|what| what.contains(*part))).collect();
     assert!(missing.is_empty(), "{missing:?} not in {reached:?}");
 
     // The choice of how far back, by the arrows; and the focus stays while the page is drawn anew.
     browser.tell("document.querySelector('[name=hours]:checked').focus()");
-    browser.press("ArrowLeft");
+    browser.press("ArrowRight");
     assert_eq!(browser.tell("document.querySelector('[name=hours]:checked').value"), "1");
     browser.tell("document.querySelector('#instances a').focus(); window.drawn = document.querySelector('#instances td.named').innerText");
     browser.until(
@@ -185,7 +187,8 @@ fn focused(browser: &mut Browser) -> String {
 async fn nothing_is_read_out_while_nothing_happens() {
     let Some(mut browser) = Browser::start() else { return };
     let stage = stage(Kind::Sqlite).await;
-    let instance: Instance = stage.start("one");
+    let _flow = stage.traffic(1, 5.0);
+    let instance = stage.start("one");
     until_in(&instance, "running");
     browser.open(&instance.admin_address(), DESKTOP, "light");
     browser.until(
@@ -203,9 +206,39 @@ async fn nothing_is_read_out_while_nothing_happens() {
     assert_eq!(browser.tell("window.said"), serde_json::json!([]));
 
     let (exit, text) = stage.command(&["leases", "pause", "cleanup"]);
-    assert_eq!(exit, crate::support::process::Exit::Code(0), "{text}");
+    assert_eq!(exit, Exit::Code(0), "{text}");
     eventually_blocking("it is read out", PATIENCE, || {
         let said = browser.tell("window.said.join(' ')");
         if said.as_str().unwrap().contains("cleanup is paused") { Ok(()) } else { Err(said) }
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn durations_and_ages_are_written_in_one_way() {
+    let Some(mut browser) = Browser::start() else { return };
+    let stage = nothing(Kind::Sqlite).await;
+    let instance = stage.start("alone");
+    until_ready(&instance);
+    browser.open(&instance.admin_address(), DESKTOP, "light");
+    let said = browser.tell(
+        "import('./words.js').then(({ age, duration }) => [
+            [0, 0.04, 1.44, 9.96, 12.2, 59.6, 61, 3599, 3600, 7800, 90000, null].map(duration),
+            [0, 0.9, 59.9, 61, 3599, 3600, 90000, undefined].map(age)])",
+    );
+    let durations = [
+        "0 s",
+        "40 ms",
+        "1.4 s",
+        "10 s",
+        "12 s",
+        "1 min",
+        "1 min 1 s",
+        "59 min 59 s",
+        "1 h",
+        "2 h 10 min",
+        "1 d 1 h",
+        "unknown",
+    ];
+    let ages = ["0 s", "0 s", "59 s", "1 min", "59 min", "1 h", "1 d", "unknown"];
+    assert_eq!(said, serde_json::json!([durations, ages]));
 }
