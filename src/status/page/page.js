@@ -14,6 +14,8 @@ import { verdict } from "./verdict.js";
 
 const get = (id) => document.getElementById(id);
 const HOUR = 3_600_000;
+/** As far back as the instance keeps the streams' curves. */
+const CURVE_HOURS = 3;
 /** The drawing moves on in steps: a bar that grows by a hair each half second is work for nothing. */
 const STEP = 5_000;
 
@@ -53,7 +55,7 @@ function choose(terms, now) {
   if (isChosen || !terms.length) return;
   isChosen = true;
   const hours = (now - Math.min(...terms.map((term) => term.from))) / HOUR;
-  const fitting = [...document.querySelectorAll("[name=hours]")].find(({ value }) => Number(value) >= Math.min(hours, 3));
+  const fitting = [...document.querySelectorAll("[name=hours]")].find(({ value }) => Number(value) >= Math.min(hours, CURVE_HOURS));
   fitting.checked = true;
 }
 
@@ -78,12 +80,12 @@ function draw() {
   put(get("timeline"), names.length ? timeline(names, terms, colorOf, { from, to }, width) : el("p", { class: "empty" }, "Nothing to draw yet."));
   put(get("legend"), legend(terms.filter((term) => (term.to ?? to) >= from), report.instances));
   put(get("handovers-box"), handovers(handoversOf(terms), now));
-  put(get("streams-box"), streams(report, lag, now, get("streams-box").clientWidth));
+  put(get("streams-box"), streams(report, lag, now, now - Math.min(hours, CURVE_HOURS) * HOUR, get("streams-box").clientWidth));
   put(get("backfill-box"), backfill(report.backfill, now), canAct && el("p", {}, el("button", { type: "button", class: "small", "data-do": "backfill" }, "Read every repository again")));
   put(get("outbox-box"), outbox(report.outbox));
   put(get("labels-box"), labels(report.labels, now));
   put(get("holds-box"), holds(report.holds, now));
-  document.body.dataset.drawn = "";
+  document.body.dataset.drawn = state.at;
 }
 
 listen(draw);

@@ -94,8 +94,8 @@ function known(of, now) {
   const more = of.down.length - DOWN_MAX;
   return [
     facts([
-      ["Answer", state("good", count(of.reachable))],
-      ["Do not", of.unreachable ? state("bad", count(of.unreachable)) : "none"],
+      ["Answering", state("good", count(of.reachable))],
+      ["Not answering", of.unreachable ? state("bad", count(of.unreachable)) : "none"],
       ["Not known", of.unknown ? count(of.unknown) : null],
       ["Left out", of.left_out ? state("warn", count(of.left_out)) : null],
       ["Round ended", of.round_ended_at ? ago(of.round_ended_at, now) : "not yet"],

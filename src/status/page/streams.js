@@ -7,9 +7,6 @@ import { age, ago, duration } from "./words.js";
 /** Beyond, an index that is behind is told of on top of the page. A host turned to after silence takes half of it. */
 export const BEHIND_SECONDS = 60;
 
-const HOURS = 3_600_000;
-const WINDOW = 3 * HOURS;
-
 /** Whether somebody follows a stream now: the one that moved last, while somebody runs the worker. */
 export function followed(report) {
   const lease = report.leases.find((lease) => lease.name === "jetstream");
@@ -21,13 +18,14 @@ function lateness(position, saved) {
   return [Math.max(0, position - saved), saved];
 }
 
-export function streams(report, lag, now, width) {
+/** `from`: how far back the curves go, in ms. */
+export function streams(report, lag, now, from, width) {
   const [latest, ...others] = report.streams;
   if (!latest) return [empty("No stream is in the index yet.")];
-  return [one(report, latest, lag, now, width), ...earlier(others, now)];
+  return [one(report, latest, lag, now, from, width), ...earlier(others, now)];
 }
 
-function one(report, stream, lag, now, width) {
+function one(report, stream, lag, now, from, width) {
   const isFollowed = followed(report) === stream;
   const isLate = stream.position_seconds_ago > BEHIND_SECONDS;
   const [mood, word] = !isFollowed ? ["bad", "nobody follows it"] : isLate ? ["warn", "behind"] : ["good", "up to date"];
@@ -44,7 +42,7 @@ function one(report, stream, lag, now, width) {
       "figure",
       {},
       el("figcaption", {}, el("strong", {}, title), ` ${about} `, el("span", { class: "now" }, say(all.at(-1) && of(which).at(-1)[1]))),
-      chart(`${title}, ${stream.host}`, of(which), { from: now - WINDOW, to: now }, gap, each, duration),
+      chart(`${title}, ${stream.host}`, of(which), { from, to: now }, gap, each, duration),
     ),
   );
   return el(

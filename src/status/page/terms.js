@@ -47,7 +47,8 @@ const REASONS = {
   left: ["good", "left"],
   "released after failures": ["warn", "gave up after failures"],
   expired: ["bad", "expired: no renewal"],
-  "lost its beacon": ["bad", "crashed: its beacon was gone"],
+  "beacon gone": ["bad", "crashed: beacon gone"],
+  "beacon lost": ["bad", "crashed: beacon lost"],
 };
 
 /** How a term ended: the mood and the words. */

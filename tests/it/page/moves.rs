@@ -38,10 +38,9 @@ async fn a_hand_over_is_on_the_page_within_a_second(kind: Kind) {
     browser.open(&stays.admin_address(), DESKTOP, "light");
     let me = browser.tell("document.querySelector('#instances .who').title").as_str().unwrap().to_owned();
 
-    for (signal, exit, words) in [
-        (Signal::TERM, Exit::Code(0), "released"),
-        (Signal::KILL, Exit::Signal(9), "crashed: its beacon was gone"),
-    ] {
+    for (signal, exit, words) in
+        [(Signal::TERM, Exit::Code(0), "released"), (Signal::KILL, Exit::Signal(9), "crashed: beacon")]
+    {
         let mut leaves = stage.start("leaves");
         until_ready(&leaves);
         let held = holds_some(&stage, &leaves);
