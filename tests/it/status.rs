@@ -21,6 +21,25 @@ on_both_databases!(
 /// The keys of the whole object, as it is documented.
 const SECTIONS: &[&str] = &["backfill", "holds", "instances", "labels", "leases", "outbox", "streams"];
 
+/// Those of the labels.
+const LABELS: &[&str] = &[
+    "answered",
+    "connected",
+    "era",
+    "in_effect",
+    "labeler",
+    "last_check_at",
+    "last_label_at",
+    "not_verified",
+    "position_refused",
+    "reason",
+    "saved_at",
+    "saved_seconds_ago",
+    "seq",
+    "taken_down",
+    "verify_signatures",
+];
+
 async fn an_empty_database_has_every_section_and_nothing_in_them(kind: Kind) {
     let stage = Stage::bare(Place::fresh(kind).await).await;
     let (exit, text) = stage.command(&["status", "--json"]);
@@ -165,24 +184,7 @@ fn has_the_documented_keys(report: &Value) {
     ];
     assert_eq!(keys(&report["backfill"]["run"]), run);
     assert_eq!(keys(&report["outbox"]), ["due_seconds", "waiting", "webhooks", "webhooks_disabled"]);
-    let labels = [
-        "answered",
-        "connected",
-        "era",
-        "in_effect",
-        "labeler",
-        "last_check_at",
-        "last_label_at",
-        "not_verified",
-        "position_refused",
-        "reason",
-        "saved_at",
-        "saved_seconds_ago",
-        "seq",
-        "taken_down",
-        "verify_signatures",
-    ];
-    assert_eq!(keys(&report["labels"]), labels);
+    assert_eq!(keys(&report["labels"]), LABELS);
     let holds = [
         "admin_address",
         "answered",

@@ -108,7 +108,7 @@ fn outbox(of: &Outbox) -> Vec<String> {
 fn labels(of: &Labels) -> Vec<String> {
     let (Some(labeler), Some(seq)) = (&of.labeler, of.seq) else { return Vec::new() };
     let standing = match (of.position_refused, of.connected) {
-        (Some(true), _) => "it refuses our position: takedowns do not arrive",
+        (Some(true), _) => "it refuses our position: no takedowns",
         (_, Some(true)) => "connected",
         (_, Some(false)) => "not connected",
         (_, None) => of.reason.as_deref().unwrap_or_default(),
@@ -120,9 +120,7 @@ fn labels(of: &Labels) -> Vec<String> {
     let (taken_down, in_effect) = (of.taken_down, of.in_effect);
     vec![
         format!("{} {standing}", cut(labeler, 40)),
-        format!(
-            "{taken_down} subjects taken down, {in_effect} labels in effect{not_verified}, heard to {seq}"
-        ),
+        format!("{taken_down} subjects taken down, {in_effect} labels count{not_verified}, at {seq}"),
     ]
 }
 

@@ -55,6 +55,16 @@ fn labels() -> LabelsStatus {
     LabelsStatus { labeler: Some(labeler), in_effect: 1_000_000, not_verified: 9, taken_down: 1_234 }
 }
 
+fn hearing(by: Incarnation) -> Hearing {
+    Hearing {
+        incarnation: Some(by.to_string()),
+        connected: false,
+        last_label_at: None,
+        last_check_at: None,
+        position_refused: true,
+    }
+}
+
 fn full() -> StatusReport {
     let long = "a-label-that-is-as-long-as-labels-may-be-and-then-some";
     let me = Incarnation::new();
@@ -118,14 +128,7 @@ fn full() -> StatusReport {
     let labeler = LeaseView { name: "labeler".parse().unwrap(), ..lease.clone() };
     let leases = vec![lease.clone(), LeaseView { holder: None, since: None, ..lease }, labeler];
     let mut full = StatusReport::new(status, labels(), leases);
-    let hearing = Hearing {
-        incarnation: Some(me.to_string()),
-        connected: false,
-        last_label_at: None,
-        last_check_at: None,
-        position_refused: true,
-    };
-    full.heard(&me.to_string(), Ok(hearing));
+    full.heard(&me.to_string(), Ok(hearing(me)));
     full.told(&me.to_string(), Ok(told(25)));
     full.told("b", Ok(told(0)));
     full
@@ -155,8 +158,8 @@ fn what_matters_is_not_what_is_cut() {
         "1000000 wishes wait (one: every repository), the oldest from 10 days ago",
         "1000000 deliveries wait, due 15 min ago; 1000000 webhooks, 1000000 disabled",
         &format!("a-label-that… {me} 2026-12-01T13:27 1 up, 25 down, 1 unknown"),
-        "… it refuses our position: takedowns do not arrive",
-        "1234 subjects taken down, 1000000 labels in effect, 9 not verified",
+        "… it refuses our position: no takedowns",
+        "1234 subjects taken down, 1000000 labels count, 9 not verified, at 9999999",
         "12345 more holds are not asked",
         "down did:web:hold0.xxxxxxxxxxxxxxxxxxxxxxxxx…: it answered with status 500",
         "and 15 more (--json has them all)",
@@ -172,6 +175,6 @@ fn what_matters_is_not_what_is_cut() {
 fn nothing_is_said_to_be_nothing() {
     let nothing = text(&StatusReport::new(Status::default(), LabelsStatus::default(), Vec::new()));
     let expected = "INSTANCES\n  none (or leases.enabled is off)\nLEASES\n  none yet: no instance has run on this \
-                    database\nSTREAMS\n  nothing was read yet\nBACKFILL\n  no run yet\nOUTBOX\n  0 deliveries wait; 0 webhooks\nHOLDS\n  no instance to ask\n";
+                    database\nSTREAMS\n  nothing was read yet\nBACKFILL\n  no run yet\nOUTBOX\n  0 deliveries wait; 0 webhooks\nLABELS\n  no labeler was ever followed (labeler.did)\nHOLDS\n  no instance to ask\n";
     assert_eq!(nothing, expected);
 }
