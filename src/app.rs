@@ -208,10 +208,12 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     if let Some(listener) = listener {
         let holds = health.as_ref().map(HoldHealth::holds);
         let (label, user_agent) = (&settings.instance.label, &settings.network.user_agent);
-        let live = Live::new(database, supervision.snapshot(), label, user_agent);
+        let (leases, token) = (SqlLeases::new(database.clone()), settings.admin.token.clone());
+        let live = Live::new(database, supervision.snapshot(), label, user_agent, token.is_some());
         let live = live.map_err(Refusal::failed)?;
         beside.spawn(live.clone().run(stop.clone()));
-        let shown = Shown { metrics: recorder.clone(), instance: supervision.snapshot(), holds, live };
+        let (metrics, instance) = (recorder.clone(), supervision.snapshot());
+        let shown = Shown { metrics, instance, holds, live, leases, token };
         let stop = stop.clone();
         beside.spawn(async move {
             if let Err(error) = status::serve(listener, shown, stop).await {

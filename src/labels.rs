@@ -7,6 +7,7 @@ mod config;
 pub mod connect;
 mod decode;
 mod follow;
+mod heard;
 pub mod meters;
 mod reconcile;
 mod verify;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 pub use self::config::{Config, Named};
+pub use self::heard::{Heard, heard};
 
 use self::connect::{Outcome, Turn};
 use self::follow::Follower;

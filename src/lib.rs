@@ -23,4 +23,5 @@ pub mod status;
 pub mod store;
 pub mod telemetry;
 pub mod webhooks;
+pub mod wishes;
 pub mod workers;

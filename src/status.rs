@@ -1,13 +1,17 @@
 //! The HTTP side: the page at `/`, `/metrics`, `/healthz`, `/readyz`, `/holds`. Reads what the instance publishes and what is in
-//! the database; changes nothing.
+//! the database; changes nothing but by `/actions`, which asks for a token.
 
+mod actions;
+mod guard;
 mod holds;
+mod labeler;
 mod live;
 pub mod neighbours;
 mod page;
 pub mod report;
 
 pub use holds::Told;
+pub use labeler::Hearing;
 pub use live::Live;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,9 +19,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, StatusCode, header};
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use leased_actors::supervisor::Snapshot;
@@ -27,8 +31,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::actions::Actions;
+use self::guard::OnLoopback;
 use crate::health::Holds;
-use crate::settings::Listen;
+use crate::settings::{Listen, Secret};
+use crate::store::SqlLeases;
 
 /// The ports that `auto` tries, in order: several instances on one machine each find one.
 const AUTO_PORTS: std::ops::RangeInclusive<u16> = 9464..=9479;
@@ -44,6 +51,10 @@ pub struct Shown {
     pub holds: Option<Holds>,
     /// What the page shows.
     pub live: Arc<Live>,
+    /// Where wishes go.
+    pub leases: SqlLeases,
+    /// Who shows it may change something. `None`: nobody may.
+    pub token: Option<Secret>,
 }
 
 /// Opens the address of the settings. None: off.
@@ -72,18 +83,24 @@ pub async fn bind(listen: Listen) -> std::io::Result<Option<TcpListener>> {
 /// # Errors
 /// If the listener fails.
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) -> std::io::Result<()> {
+    let on = OnLoopback(listener.local_addr()?.ip().is_loopback());
+    let actions = Actions::new(shown.token.clone(), shown.leases.clone());
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/holds", get(holds::holds))
+        .route("/labeler", get(labeler::labeler))
         .with_state(shown.clone())
+        .route("/actions", get(actions::check).post(actions::act))
+        .layer(DefaultBodyLimit::max(actions::BODY_BYTES_MAX))
+        .with_state(actions)
         .route("/status.json", get(live::once))
         .route("/events", get(live::events))
         .with_state(shown.live)
         .route("/", get(page::index))
         .route("/{name}", get(page::named))
-        .layer(from_fn(page::guarded));
+        .layer(from_fn_with_state(on, guard::guarded));
     axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 

@@ -1,5 +1,5 @@
 //! `status`: everything at a glance, read from the database, so that it works from any machine; and from the instances on
-//! this one, which holds answer.
+//! this one, which holds answer, and how they stand with the labeler.
 
 mod table;
 
@@ -21,7 +21,9 @@ pub async fn run(settings: &Settings, json: bool) -> Result<Exit, Refusal> {
         return Err(app::not_migrated());
     }
     let leases = SqlLeases::new(database.clone()).list().await.map_err(Refusal::failed)?;
-    let mut report = StatusReport::new(database.status().await.map_err(Refusal::failed)?, leases);
+    let status = database.status().await.map_err(Refusal::failed)?;
+    let labels = database.labels_status().await.map_err(Refusal::failed)?;
+    let mut report = StatusReport::new(status, labels, leases);
     let client = neighbours::client(&settings.network.user_agent).map_err(Refusal::failed)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     neighbours::ask(&client, &host, &mut report).await;

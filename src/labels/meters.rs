@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 use super::decode::{Fault, Label};
+use super::heard::{Heard, note};
 use super::verify::Verdict;
 use crate::atproto::identity::{IdentityError, Labeler};
 use crate::atproto::{Did, Micros};
@@ -66,6 +67,7 @@ pub(super) fn begun() {
     gauge!(CHECKED).set(now);
     gauge!(CONNECTED).set(0.0);
     gauge!(ALARM).set(0.0);
+    note(|heard| *heard = Heard::default());
 }
 
 pub(super) fn judged(did: &Did, verdict: Verdict, label: &Label) {
@@ -93,7 +95,9 @@ pub(super) fn malformed(did: &Did, fault: Fault) {
 }
 
 pub(super) fn came() {
-    gauge!(FRESH).set(seconds(Micros::now().0));
+    let now = Micros::now();
+    gauge!(FRESH).set(seconds(now.0));
+    note(|heard| heard.label_at = Some(now));
 }
 
 pub(super) fn changed(count: usize) {
@@ -116,15 +120,18 @@ pub(super) fn refused(error: &WriteError) {
 pub(super) fn dialled(outcome: &'static str) {
     counter!(CONNECTS, "outcome" => outcome).increment(1);
     gauge!(CONNECTED).set(f64::from(u8::from(outcome == "connected")));
+    note(|heard| heard.is_connected = outcome == "connected");
 }
 
 pub(super) fn ended(reason: &'static str) {
     counter!(DISCONNECTS, "reason" => reason).increment(1);
     gauge!(CONNECTED).set(0.0);
+    note(|heard| heard.is_connected = false);
 }
 
 pub(super) fn position_refused(is_refused: bool) {
     gauge!(ALARM).set(f64::from(u8::from(is_refused)));
+    note(|heard| heard.position_refused = is_refused);
 }
 
 pub(super) fn restarted() {
@@ -135,7 +142,9 @@ pub(super) fn checked(outcome: &'static str, missed: usize) {
     counter!(CHECKS, "outcome" => outcome).increment(1);
     counter!(MISSED).increment(missed as u64);
     if outcome == "read" {
-        gauge!(CHECKED).set(seconds(Micros::now().0));
+        let now = Micros::now();
+        gauge!(CHECKED).set(seconds(now.0));
+        note(|heard| heard.checked_at = Some(now));
     }
 }
 

@@ -1,26 +1,29 @@
-//! What the page shows, live: one look at the database for all readers, twice a second while there is one, and at each
-//! change of this instance at once. Owns the curves of the streams' lag, which it samples all the time.
+//! What the page shows, live: one look at the database for all readers, at once when one comes, twice a second while there is
+//! one, and at each change of this instance. While nobody reads, only the curves get a point now and then.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+mod kept;
+mod readers;
+
+pub(super) use readers::events;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, SecondsFormat};
-use futures_util::{Stream, StreamExt, stream};
 use leased_actors::lease::LeaseStore;
 use leased_actors::supervisor::Snapshot;
-use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep_until};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use self::kept::{Kept, SAMPLE_EVERY};
+use self::readers::{Readers, Told};
 use super::neighbours;
-use super::report::{HoldsOf, StatusReport};
+use super::report::StatusReport;
 use crate::atproto::Micros;
 use crate::atproto::guard::Guarded;
 use crate::store::{Backend, Database, SqlLeases};
@@ -28,27 +31,14 @@ use crate::store::{Backend, Database, SqlLeases};
 /// At half, a reader costs the database twice as much; at double, a hand-over can be on the page a second late.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A point of a curve. With it, three hours are 360 of them.
-const SAMPLE_EVERY: Duration = Duration::from_secs(30);
-const SAMPLES_MAX: usize = 360;
+/// From one look to the next, whatever happens: an instance whose state flutters costs no more than this.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// Streams that have a curve: more hosts than any settings have.
-const CURVES_MAX: usize = 16;
-
-/// Pages that are open at once.
-const READERS_MAX: usize = 32;
+/// How often the other instances here are asked, and labels counted, while somebody reads.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// Events of leases that the timeline is drawn of.
 const EVENTS_MAX: u32 = 500;
-
-/// What is told to a reader.
-#[derive(Clone, Debug)]
-enum Told {
-    /// The state, as JSON.
-    State(Arc<str>),
-    /// The database does not answer.
-    Away(Arc<str>),
-}
 
 /// The page's source.
 pub struct Live {
@@ -57,22 +47,22 @@ pub struct Live {
     label: String,
     host: String,
     client: Guarded,
-    told: watch::Sender<Option<Told>>,
-    readers: Arc<Semaphore>,
+    is_open: bool,
+    readers: Readers,
     kept: Mutex<Kept>,
+    /// When the neighbours were asked last; held while they are.
+    asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// What is not looked at anew each time.
-#[derive(Default)]
-struct Kept {
-    /// By wire and host: milliseconds since the Unix epoch, seconds behind.
-    lag: BTreeMap<String, VecDeque<(i64, f64)>>,
-    /// What the instances on this machine said of the holds.
-    holds: Vec<HoldsOf>,
+/// The state, in parts that change at different rates.
+struct Parts {
+    state: Value,
+    events: Value,
+    lag: Value,
 }
 
 impl Live {
-    /// For this instance, which shows `label`.
+    /// For this instance, which shows `label`; `is_open`: whether there is a token to act with.
     ///
     /// # Errors
     /// If the client for the other instances on this machine cannot be made.
@@ -81,6 +71,7 @@ impl Live {
         instance: watch::Receiver<Snapshot>,
         label: &str,
         user_agent: &str,
+        is_open: bool,
     ) -> Result<Arc<Self>, crate::atproto::guard::GuardError> {
         Ok(Arc::new(Self {
             database,
@@ -88,138 +79,125 @@ impl Live {
             label: label.to_owned(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             client: neighbours::client(user_agent)?,
-            told: watch::Sender::new(None),
-            readers: Arc::new(Semaphore::new(READERS_MAX)),
+            is_open,
+            readers: Readers::default(),
             kept: Mutex::default(),
+            asked: tokio::sync::Mutex::default(),
         }))
     }
 
     /// Samples, and looks for whoever reads, until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut changes = self.instance.clone();
-        let mut sample_at = Instant::now();
+        let all = async { tokio::join!(self.look_for_readers(), self.ask_for_readers(), self.sample()) };
+        let _ = stop.run_until_cancelled(all).await;
+    }
+
+    async fn look_for_readers(&self) {
+        let (mut changes, mut readers) = (self.instance.clone(), self.readers.count());
         loop {
-            let due = Instant::now() >= sample_at;
-            let is_read = self.told.receiver_count() > 0;
-            if due {
-                sample_at = Instant::now() + SAMPLE_EVERY;
-            }
-            let look = async {
-                if due {
-                    self.sample().await;
-                }
-                if is_read {
-                    self.look().await;
-                }
-            };
-            if stop.run_until_cancelled(look).await.is_none() {
+            if readers.wait_for(|count| *count > 0).await.is_err() {
                 return;
             }
-            let next = sample_at.min(Instant::now() + LOOK_EVERY);
+            changes.mark_unchanged();
+            let told = self.state().await.map_or_else(Told::away, |parts| {
+                let Parts { state, events, lag } = parts;
+                Told::state(&state, &json!({ "events": events }), &json!({ "lag": lag }))
+            });
+            self.readers.tell(told);
+            sleep(LOOK_AFTER).await;
             tokio::select! {
-                () = stop.cancelled() => return,
-                () = sleep_until(next) => {}
-                changed = changes.changed(), if is_read => if changed.is_err() { return },
+                () = sleep(LOOK_EVERY - LOOK_AFTER) => {}
+                _ = readers.changed() => {}
+                Ok(()) = changes.changed() => {}
             }
         }
     }
 
-    async fn look(&self) {
-        let told = match self.state().await {
-            Ok(state) => Told::State(state.into()),
-            Err(error) => Told::Away(error.into()),
-        };
-        self.told.send_replace(Some(told));
+    async fn ask_for_readers(&self) {
+        let mut readers = self.readers.count();
+        while readers.wait_for(|count| *count > 0).await.is_ok() {
+            self.ask().await;
+            sleep(ASK_EVERY).await;
+        }
     }
 
-    /// A point of each curve, and what the instances on this machine say of the holds. A database that is away leaves a gap.
+    /// A point of each curve. A database that is away leaves a gap.
     async fn sample(&self) {
-        let Ok(status) = self.database.status().await else { return };
-        let mut report = StatusReport::new(status, Vec::new());
-        neighbours::ask(&self.client, &self.host, &mut report).await;
-        let now_ms = Micros::now().0 / 1_000;
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).sample(now_ms, report);
+        loop {
+            if let Ok(streams) = self.database.streams_status().await {
+                self.kept().sample(Micros::now().0 / 1_000, streams);
+            }
+            sleep(SAMPLE_EVERY).await;
+        }
     }
 
-    /// The state as JSON, or why there is none.
-    async fn state(&self) -> Result<String, String> {
-        let leases = SqlLeases::new(self.database.clone());
-        let listed = leases.list().await.map_err(|error| error.to_string())?;
-        let events = leases.history(None, EVENTS_MAX).await.map_err(|error| error.to_string())?;
+    /// Asks what is only in the memory of the instances on this machine, unless that was done lately.
+    async fn ask(&self) {
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|at| at.elapsed() < ASK_EVERY / 2) {
+            return;
+        }
+        if let Ok(labels) = self.database.labels_status().await {
+            self.kept().labels = Some(labels);
+        }
+        if let Ok(mut report) = self.report().await {
+            neighbours::ask(&self.client, &self.host, &mut report).await;
+            self.kept().told(report);
+        }
+        *asked = Some(Instant::now());
+    }
+
+    async fn report(&self) -> Result<StatusReport, String> {
+        let listed = SqlLeases::new(self.database.clone()).list().await.map_err(|error| error.to_string())?;
         let status = self.database.status().await.map_err(|error| error.to_string())?;
-        let mut report = StatusReport::new(status, listed);
+        let known = self.kept().labels.clone();
+        let labels = match known {
+            Some(labels) => labels,
+            None => self.database.labels_status().await.map_err(|error| error.to_string())?,
+        };
+        Ok(StatusReport::new(status, labels, listed))
+    }
+
+    /// The state, or why there is none.
+    async fn state(&self) -> Result<Parts, String> {
+        let leases = SqlLeases::new(self.database.clone());
+        let events = leases.history(None, EVENTS_MAX).await.map_err(|error| error.to_string())?;
+        let mut report = self.report().await?;
         let now =
             DateTime::from_timestamp_micros(Micros::now().0).ok_or("this machine's clock is out of range")?;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         kept.fill(&mut report);
+        let instance = self.instance.borrow();
         let state = json!({
             "at": now.to_rfc3339_opts(SecondsFormat::Millis, true),
             "version": env!("CARGO_PKG_VERSION"),
             "label": self.label,
-            "incarnation": self.instance.borrow().incarnation,
+            "incarnation": instance.incarnation,
             "database": match self.database.backend() { Backend::Sqlite => "SQLite", Backend::Postgres => "PostgreSQL" },
+            "actions": self.is_open,
+            "here": instance.leases,
             "report": report,
-            "events": events,
-            "lag": { "every_seconds": SAMPLE_EVERY.as_secs(), "streams": kept.lag },
         });
-        Ok(state.to_string())
-    }
-}
-
-impl Kept {
-    fn sample(&mut self, now_ms: i64, report: StatusReport) {
-        self.holds = report.holds;
-        for stream in report.streams.iter().take(CURVES_MAX) {
-            let curve = self.lag.entry(format!("{} {}", stream.wire, stream.host)).or_default();
-            if curve.len() == SAMPLES_MAX {
-                curve.pop_front();
-            }
-            curve.push_back((now_ms, stream.position_seconds_ago.max(0.0)));
-        }
+        let lag = json!({ "every_seconds": SAMPLE_EVERY.as_secs(), "streams": kept.curves() });
+        Ok(Parts { state, events: json!(events), lag })
     }
 
-    /// Puts in what is known of the instances that are still there.
-    fn fill(&self, report: &mut StatusReport) {
-        for holds in &mut report.holds {
-            if let Some(known) = self.holds.iter().find(|known| known.incarnation == holds.incarnation) {
-                holds.clone_from(known);
-            }
-        }
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// `/status.json`: the state once.
 pub(super) async fn once(State(live): State<Arc<Live>>) -> Response {
+    live.ask().await;
     let json = [(axum::http::header::CONTENT_TYPE, "application/json"), super::NO_STORE];
     match live.state().await {
-        Ok(state) => (json, state).into_response(),
+        Ok(Parts { mut state, events, lag }) => {
+            (state["events"], state["lag"]) = (events, lag);
+            (json, state.to_string()).into_response()
+        }
         Err(error) => {
             (StatusCode::SERVICE_UNAVAILABLE, json, json!({ "error": error }).to_string()).into_response()
         }
     }
-}
-
-/// `/events`: the state, again and again.
-pub(super) async fn events(State(live): State<Arc<Live>>) -> Response {
-    let Ok(place) = live.readers.clone().try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "as many pages as may be are open\n").into_response();
-    };
-    Sse::new(told(live.told.subscribe(), place)).keep_alive(KeepAlive::default()).into_response()
-}
-
-/// What is told, for as long as the page is open.
-fn told(
-    told: watch::Receiver<Option<Told>>,
-    place: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    let next = async |(mut told, place): (watch::Receiver<Option<Told>>, OwnedSemaphorePermit)| {
-        told.changed().await.ok()?;
-        let event = match &*told.borrow_and_update() {
-            Some(Told::State(state)) => Event::default().event("state").data(&**state),
-            Some(Told::Away(error)) => Event::default().event("away").data(error.replace(['\r', '\n'], " ")),
-            None => Event::default().comment("nothing yet"),
-        };
-        Some((event, (told, place)))
-    };
-    stream::unfold((told, place), next).map(Ok)
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde::de::DeserializeOwned;
 
 use super::holds::Told;
 use super::report::{Instance, StatusReport};
@@ -39,17 +40,28 @@ pub fn client(user_agent: &str) -> Result<Guarded, GuardError> {
 pub async fn ask(client: &Guarded, host: &str, report: &mut StatusReport) {
     let asked: Vec<Instance> = report.instances.iter().take(ASKED_MAX).cloned().collect();
     let tell = async |instance: &Instance| match address(instance, host) {
-        Ok(address) => ask_one(client, address).await,
+        Ok(address) => ask_one::<Told>(client, address, "holds").await,
         Err(reason) => Err(reason),
     };
     let told = join_all(asked.iter().map(tell)).await;
     for (instance, told) in asked.iter().zip(told) {
         report.told(&instance.incarnation, told);
     }
+    if let Some(holder) = report.labeler_holder().cloned() {
+        let heard = match address(&holder, host) {
+            Ok(address) => ask_one(client, address, "labeler").await,
+            Err(reason) => Err(reason),
+        };
+        report.heard(&holder.incarnation, heard);
+    }
 }
 
-async fn ask_one(client: &Guarded, address: SocketAddr) -> Result<Told, String> {
-    let answer = client.get(&format!("http://{address}/holds"), BODY_LEN_MAX).await;
+async fn ask_one<T: DeserializeOwned>(
+    client: &Guarded,
+    address: SocketAddr,
+    what: &str,
+) -> Result<T, String> {
+    let answer = client.get(&format!("http://{address}/{what}"), BODY_LEN_MAX).await;
     let answer = answer.map_err(|error| error.to_string())?;
     match answer.status {
         200 => serde_json::from_slice(&answer.body).map_err(|_| "its answer makes no sense".to_owned()),

@@ -1,9 +1,7 @@
-//! The page's files, as they are in `page/`, and the headers that every answer has: nothing may be loaded from elsewhere, and no
-//! other site may show, frame or read it.
+//! The page's files, as they are in `page/`: nothing is made of them, and they load nothing from elsewhere.
 
-use axum::extract::{Path, Request};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 const CSS: &str = "text/css; charset=utf-8";
@@ -12,28 +10,23 @@ const JS: &str = "text/javascript; charset=utf-8";
 const INDEX: &str = include_str!("page/index.html");
 
 /// Name, type, content.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 16] = [
     ("page.css", CSS, include_str!("page/page.css")),
-    ("page.js", JS, include_str!("page/page.js")),
-    ("draw.js", JS, include_str!("page/draw.js")),
+    ("actions.js", JS, include_str!("page/actions.js")),
+    ("axis.js", JS, include_str!("page/axis.js")),
+    ("chart.js", JS, include_str!("page/chart.js")),
+    ("colors.js", JS, include_str!("page/colors.js")),
     ("elements.js", JS, include_str!("page/elements.js")),
+    ("live.js", JS, include_str!("page/live.js")),
+    ("morph.js", JS, include_str!("page/morph.js")),
+    ("page.js", JS, include_str!("page/page.js")),
     ("parts.js", JS, include_str!("page/parts.js")),
+    ("streams.js", JS, include_str!("page/streams.js")),
+    ("tables.js", JS, include_str!("page/tables.js")),
     ("terms.js", JS, include_str!("page/terms.js")),
+    ("timeline.js", JS, include_str!("page/timeline.js")),
+    ("verdict.js", JS, include_str!("page/verdict.js")),
     ("words.js", JS, include_str!("page/words.js")),
-];
-
-const HEADERS: [(HeaderName, &str); 7] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
 /// `/`
@@ -47,15 +40,6 @@ pub(super) async fn named(Path(name): Path<String>) -> Response {
         Some((_, kind, content)) => file(kind, content).into_response(),
         None => (StatusCode::NOT_FOUND, "nothing is here; the page is at /\n").into_response(),
     }
-}
-
-/// Puts the headers on every answer.
-pub(super) async fn guarded(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 /// A new version of the program is a new page: nothing is kept.

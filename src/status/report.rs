@@ -3,17 +3,20 @@
 
 mod backfill;
 mod holds;
+mod labels;
 
 use leased_actors::lease::LeaseView;
 use serde::Serialize;
 
 use super::holds::Told;
+use super::labeler::Hearing;
 use crate::atproto::Micros;
 use crate::store::outbox::OutboxReport;
-use crate::store::status::{InstanceStatus, Status, StreamStatus};
+use crate::store::status::{InstanceStatus, LabelsStatus, Status, StreamStatus};
 
 pub use backfill::{Backfill, Run};
 pub use holds::HoldsOf;
+pub use labels::Labels;
 
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +31,8 @@ pub struct StatusReport {
     pub backfill: Backfill,
     /// What waits to be delivered to webhooks.
     pub outbox: Outbox,
+    /// What the labeler says, and how we stand with it.
+    pub labels: Labels,
     /// Which holds answer, by instance: each knows for itself only.
     pub holds: Vec<HoldsOf>,
 }
@@ -89,15 +94,52 @@ pub struct Outbox {
 
 impl StatusReport {
     /// Puts together what the database has. Each instance is yet to be asked.
-    pub fn new(status: Status, leases: Vec<LeaseView>) -> Self {
-        Self {
+    pub fn new(status: Status, labels: LabelsStatus, leases: Vec<LeaseView>) -> Self {
+        let mut report = Self {
             holds: status.instances.iter().map(HoldsOf::unasked).collect(),
             instances: status.instances.into_iter().map(Instance::from).collect(),
             leases,
             streams: status.streams.into_iter().map(Stream::from).collect(),
             backfill: Backfill::new(status.run, status.wishes),
             outbox: Outbox::from(status.outbox),
+            labels: Labels::new(labels),
+        };
+        if report.labeler_holder().is_some() {
+            report.labels.reason = Some("it was not asked".to_owned());
         }
+        report
+    }
+
+    /// Takes what instances told for an earlier report, of those that are still there.
+    pub fn as_told(&mut self, earlier: &StatusReport) {
+        for instance in &mut self.instances {
+            let known = earlier.instances.iter().find(|known| known.incarnation == instance.incarnation);
+            instance.version = known.and_then(|known| known.version.clone());
+        }
+        for holds in &mut self.holds {
+            if let Some(known) = earlier.holds.iter().find(|known| known.incarnation == holds.incarnation) {
+                holds.clone_from(known);
+            }
+        }
+        let holder = |of: &StatusReport| of.labeler_holder().map(|holder| holder.incarnation.clone());
+        if holder(self).is_some() && holder(self) == holder(earlier) {
+            self.labels.as_told(&earlier.labels);
+        }
+    }
+
+    /// Who has the lease of the labeler.
+    pub fn labeler_holder(&self) -> Option<&Instance> {
+        let lease = self.leases.iter().find(|lease| lease.name.as_str() == "labeler")?;
+        let holder = lease.holder.as_ref()?.incarnation.to_string();
+        self.instances.iter().find(|instance| instance.incarnation == holder)
+    }
+
+    /// Takes what the holder of the labeler's lease told when asked at its address, or why it did not.
+    pub fn heard(&mut self, incarnation: &str, told: Result<Hearing, String>) {
+        self.labels.take(told.and_then(|told| match told.incarnation.as_deref() {
+            Some(by) if by == incarnation => Ok(told),
+            _ => Err(ANOTHER.to_owned()),
+        }));
     }
 
     /// Takes what an instance told when asked at its address, or why it did not. Another one's word is not taken for its own:
@@ -105,7 +147,7 @@ impl StatusReport {
     pub fn told(&mut self, incarnation: &str, told: Result<Told, String>) {
         let told = told.and_then(|told| match told.incarnation.as_deref() {
             Some(by) if by == incarnation => Ok(told),
-            _ => Err("another one answers at its address".to_owned()),
+            _ => Err(ANOTHER.to_owned()),
         });
         let instance = self.instances.iter_mut().find(|instance| instance.incarnation == incarnation);
         if let (Some(instance), Ok(told)) = (instance, &told) {
@@ -162,8 +204,11 @@ impl From<OutboxReport> for Outbox {
     }
 }
 
+/// Whoever answers there, it is not who was asked.
+const ANOTHER: &str = "another one answers at its address";
+
 /// RFC 3339, UTC. None: out of range.
-fn time(at: Micros) -> Option<String> {
+pub(super) fn time(at: Micros) -> Option<String> {
     let at = chrono::DateTime::from_timestamp_micros(at.0)?;
     Some(at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
 }

@@ -1,6 +1,7 @@
 //! What people want to know at a glance, as it stands in the database.
 
 use super::backfill::RunReport;
+use super::labels::LabelerPosition;
 use super::outbox::OutboxReport;
 use super::queries::status;
 use super::{Database, ReadError, StreamCursor};
@@ -77,7 +78,35 @@ pub struct Clocks {
     pub newest: Option<Micros>,
 }
 
-/// All of it but the leases.
+/// The labeler that is in effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelerStatus {
+    /// Its DID.
+    pub labeler: String,
+    /// Whether its labels count with a good signature alone.
+    pub verify: bool,
+    /// Up to where it was heard.
+    pub position: LabelerPosition,
+    /// When that was saved.
+    pub saved_at: Micros,
+    /// Microseconds since then.
+    pub saved_us_ago: i64,
+}
+
+/// What labelers say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelsStatus {
+    /// The one in effect, if there was ever one.
+    pub labeler: Option<LabelerStatus>,
+    /// Its labels that are in effect.
+    pub in_effect: u64,
+    /// Its labels that are not verified.
+    pub not_verified: u64,
+    /// Subjects that are taken down.
+    pub taken_down: u64,
+}
+
+/// All of it but the leases and the labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Every instance that is not dead, by label.
@@ -122,6 +151,25 @@ impl Database {
     }
 }
 
+impl Database {
+    /// What labelers say, at a glance. Counts the labels, so it costs more the more there are.
+    pub async fn labels_status(&self) -> Result<LabelsStatus, ReadError> {
+        let taken_down = self.takedowns().await?;
+        let session = &mut self.session().await?;
+        let labeler = status::labeler(session).await?.map(labeler);
+        let (in_effect, not_verified) = status::labels(session).await?.unwrap_or_default();
+        let count = |number| u64::try_from(number).unwrap_or(0);
+        let (in_effect, not_verified) = (count(in_effect), count(not_verified));
+        Ok(LabelsStatus { labeler, in_effect, not_verified, taken_down })
+    }
+
+    /// Up to where each stream is in the index.
+    pub async fn streams_status(&self) -> Result<Vec<StreamStatus>, ReadError> {
+        let session = &mut self.session().await?;
+        Ok(status::streams(session).await?.into_iter().map(stream).collect())
+    }
+}
+
 fn instance(row: status::InstanceRow) -> InstanceStatus {
     let (incarnation, label, host, pid, state, admin_address, registered_at, renewed_us_ago) = row;
     let (pid, since) = (u32::try_from(pid).unwrap_or_default(), Micros(registered_at));
@@ -132,6 +180,12 @@ fn stream(row: status::StreamRow) -> StreamStatus {
     let (wire, host, time_us, seq, us_behind, saved_at, saved_us_ago) = row;
     let cursor = StreamCursor { wire, host, time_us, seq };
     StreamStatus { cursor, us_behind, saved_at: Micros(saved_at), saved_us_ago }
+}
+
+fn labeler(row: status::LabelerRow) -> LabelerStatus {
+    let (labeler, verify, seq, era, saved_at, saved_us_ago) = row;
+    let position = LabelerPosition { seq, era };
+    LabelerStatus { labeler, verify, position, saved_at: Micros(saved_at), saved_us_ago }
 }
 
 fn run(row: status::RunRow, report: RunReport) -> RunStatus {

@@ -16,6 +16,7 @@ mod nothing_lost;
 mod operators;
 mod order;
 mod outage;
+mod page;
 mod peers;
 mod peers_index;
 mod postgres;

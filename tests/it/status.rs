@@ -19,7 +19,26 @@ on_both_databases!(
 );
 
 /// The keys of the whole object, as it is documented.
-const SECTIONS: &[&str] = &["backfill", "holds", "instances", "leases", "outbox", "streams"];
+const SECTIONS: &[&str] = &["backfill", "holds", "instances", "labels", "leases", "outbox", "streams"];
+
+/// Those of the labels.
+const LABELS: &[&str] = &[
+    "answered",
+    "connected",
+    "era",
+    "in_effect",
+    "labeler",
+    "last_check_at",
+    "last_label_at",
+    "not_verified",
+    "position_refused",
+    "reason",
+    "saved_at",
+    "saved_seconds_ago",
+    "seq",
+    "taken_down",
+    "verify_signatures",
+];
 
 async fn an_empty_database_has_every_section_and_nothing_in_them(kind: Kind) {
     let stage = Stage::bare(Place::fresh(kind).await).await;
@@ -32,6 +51,7 @@ async fn an_empty_database_has_every_section_and_nothing_in_them(kind: Kind) {
         assert_eq!(report[section], Value::Array(Vec::new()), "{section}");
     }
     assert_eq!(report["backfill"]["run"], Value::Null);
+    assert_eq!((&report["labels"]["labeler"], &report["labels"]["taken_down"]), (&Value::Null, &0.into()));
     let table = table(&stage);
     assert!(table.contains("no instance has run on this database"), "{table}");
 }
@@ -164,6 +184,7 @@ fn has_the_documented_keys(report: &Value) {
     ];
     assert_eq!(keys(&report["backfill"]["run"]), run);
     assert_eq!(keys(&report["outbox"]), ["due_seconds", "waiting", "webhooks", "webhooks_disabled"]);
+    assert_eq!(keys(&report["labels"]), LABELS);
     let holds = [
         "admin_address",
         "answered",

@@ -1,6 +1,7 @@
 //! What the tests stand on: a database server, our own processes, the peers, and waiting without sleeping.
 #![allow(dead_code, reason = "a tool box: not every tool is in use at every commit")]
 
+pub(crate) mod browser;
 pub(crate) mod eventually;
 pub(crate) mod http;
 pub(crate) mod index;

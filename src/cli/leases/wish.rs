@@ -7,7 +7,8 @@ use leased_actors::lease::{Incarnation, LeaseName, LeaseStore, LeaseView};
 use tokio::time::sleep;
 
 use crate::app::{Exit, Refusal};
-use crate::store::{InstanceView, SqlLeases};
+use crate::store::SqlLeases;
+use crate::wishes::{self, named};
 
 /// How long a fulfilment is waited for: several renewals, a worker's stop, and a new holder's start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,8 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Asks an instance to give its leases up and take none, and waits until it has none.
 pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Refusal> {
-    let who = find(leases, instance).await?;
-    written(leases.set_draining(who.incarnation, true).await, &who.label)?;
+    let who = wishes::drain(leases, instance, true).await.map_err(Refusal::failed)?;
     tell(&format!("{} takes no leases any more", named(&who)));
     fulfilled(leases, "its leases have not all left", move |all| {
         let left: Vec<_> = all.iter().filter(|lease| holds(lease, who.incarnation)).collect();
@@ -33,18 +33,13 @@ pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Re
 
 /// Lets an instance take leases again.
 pub(super) async fn undrain(leases: &SqlLeases, instance: &str) -> Result<Exit, Refusal> {
-    let who = find(leases, instance).await?;
-    written(leases.set_draining(who.incarnation, false).await, &who.label)?;
+    let who = wishes::drain(leases, instance, false).await.map_err(Refusal::failed)?;
     Ok(tell(&format!("{} takes leases again", named(&who))))
 }
 
 /// Moves a lease to an instance, and waits until it is there.
 pub(super) async fn hand(leases: &SqlLeases, name: &LeaseName, instance: &str) -> Result<Exit, Refusal> {
-    let who = find(leases, instance).await?;
-    if who.state != "up" {
-        return Err(Refusal::failed(format!("{} is {}: it takes no leases", named(&who), who.state)));
-    }
-    written(leases.set_desired(name, who.incarnation).await, name.as_str())?;
+    let who = wishes::hand(leases, name, instance).await.map_err(Refusal::failed)?;
     let name = name.clone();
     fulfilled(leases, "it did not come there", move |all| {
         let lease = all.iter().find(|lease| lease.name == name).ok_or("it is gone")?;
@@ -59,7 +54,7 @@ pub(super) async fn hand(leases: &SqlLeases, name: &LeaseName, instance: &str) -
 
 /// Stops a lease's worker everywhere, and waits until it is.
 pub(super) async fn pause(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, Refusal> {
-    written(leases.set_paused(name, true).await, name.as_str())?;
+    wishes::pause(leases, name, true).await.map_err(Refusal::failed)?;
     let name = name.clone();
     fulfilled(leases, "it still runs", move |all| {
         let lease = all.iter().find(|lease| lease.name == name).ok_or("it is gone")?;
@@ -71,48 +66,12 @@ pub(super) async fn pause(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, 
 
 /// Lets a paused lease's worker run again.
 pub(super) async fn resume(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, Refusal> {
-    written(leases.set_paused(name, false).await, name.as_str())?;
+    wishes::pause(leases, name, false).await.map_err(Refusal::failed)?;
     Ok(tell(&format!("{name} may run again")))
-}
-
-/// The one instance that a prefix of its incarnation, or its label, means.
-async fn find(leases: &SqlLeases, instance: &str) -> Result<InstanceView, Refusal> {
-    let all = leases.instances().await.map_err(Refusal::failed)?;
-    let means = |view: &&InstanceView| {
-        view.label == instance || !instance.is_empty() && view.incarnation.to_string().starts_with(instance)
-    };
-    let mut found: Vec<_> = all.iter().filter(means).cloned().collect();
-    match (found.pop(), found.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (Some(_), false) => {
-            let ids: Vec<_> = all.iter().filter(means).map(named).collect();
-            Err(Refusal::failed(format!(
-                "{instance:?} means several: {}; say more of the incarnation",
-                ids.join(", ")
-            )))
-        }
-        (None, _) => {
-            let ids: Vec<_> = all.iter().map(named).collect();
-            Err(Refusal::failed(format!("no instance {instance:?}; there are: {}", ids.join(", "))))
-        }
-    }
-}
-
-fn named(view: &InstanceView) -> String {
-    let short: String = view.incarnation.to_string().chars().take(6).collect();
-    format!("{} ({short})", view.label.escape_debug())
 }
 
 fn holds(lease: &LeaseView, who: Incarnation) -> bool {
     lease.holder.as_ref().is_some_and(|holder| holder.incarnation == who)
-}
-
-fn written(outcome: Result<bool, leased_actors::lease::StoreError>, what: &str) -> Result<(), Refusal> {
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Refusal::failed(format!("{what}: there is no such lease or living instance"))),
-        Err(error) => Err(Refusal::failed(error)),
-    }
 }
 
 /// Waits until `look` is content with the list; what it says last is told.

@@ -2,7 +2,7 @@
 
 use leased_actors::lease::LeaseView;
 
-use crate::status::report::{Backfill, HoldsOf, Instance, Outbox, Run, StatusReport, Stream};
+use crate::status::report::{Backfill, HoldsOf, Instance, Labels, Outbox, Run, StatusReport, Stream};
 
 /// No line is longer; what does not fit is cut, with a sign that it is.
 const COLUMNS: usize = 80;
@@ -18,6 +18,7 @@ pub(super) fn text(report: &StatusReport) -> String {
         section("STREAMS", report.streams.iter().map(stream).collect(), "nothing was read yet"),
         section("BACKFILL", backfill(&report.backfill), "no run yet"),
         section("OUTBOX", outbox(&report.outbox), ""),
+        section("LABELS", labels(&report.labels), "no labeler was ever followed (labeler.did)"),
         section("HOLDS", report.holds.iter().flat_map(holds).collect(), "no instance to ask"),
     ];
     lines.concat().iter().map(|line| format!("{}\n", fitted(line))).collect()
@@ -102,6 +103,25 @@ fn outbox(of: &Outbox) -> Vec<String> {
         some => format!(", {some} disabled"),
     };
     vec![format!("{} deliveries wait{due}; {} webhooks{disabled}", of.waiting, of.webhooks)]
+}
+
+fn labels(of: &Labels) -> Vec<String> {
+    let (Some(labeler), Some(seq)) = (&of.labeler, of.seq) else { return Vec::new() };
+    let standing = match (of.position_refused, of.connected) {
+        (Some(true), _) => "it refuses our position: no takedowns",
+        (_, Some(true)) => "connected",
+        (_, Some(false)) => "not connected",
+        (_, None) => of.reason.as_deref().unwrap_or_default(),
+    };
+    let not_verified = match of.not_verified {
+        0 => String::new(),
+        some => format!(", {some} not verified"),
+    };
+    let (taken_down, in_effect) = (of.taken_down, of.in_effect);
+    vec![
+        format!("{} {standing}", cut(labeler, 40)),
+        format!("{taken_down} subjects taken down, {in_effect} labels count{not_verified}, at {seq}"),
+    ]
 }
 
 fn holds(of: &HoldsOf) -> Vec<String> {

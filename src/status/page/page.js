@@ -1,154 +1,104 @@
-// The page: takes each state of things from the server, and puts it in the place of the last one. Nothing is kept here.
+// The page: takes each state of things from the instance (by an EventSource, in live.js), and draws it in the place of the last one.
 
-import { chart, timeline } from "./draw.js";
+import { isSignedIn, listen, offer } from "./actions.js";
+import { colorOf, named } from "./colors.js";
 import { el } from "./elements.js";
-import { backfill, holds, outbox } from "./parts.js";
+import { follow } from "./live.js";
+import { put } from "./morph.js";
+import { backfill, holds, labels, outbox } from "./parts.js";
+import { streams } from "./streams.js";
+import { handovers, instances, leases } from "./tables.js";
 import { handoversOf, termsOf } from "./terms.js";
-import { duration, moment, short } from "./words.js";
+import { timeline } from "./timeline.js";
+import { verdict } from "./verdict.js";
 
 const get = (id) => document.getElementById(id);
+const HOUR = 3_600_000;
+/** As far back as the instance keeps the streams' curves. */
+const CURVE_HOURS = 3;
+/** The drawing moves on in steps: a bar that grows by a hair each half second is work for nothing. */
+const STEP = 5_000;
 
-/** How far back the timeline goes on a narrow and on a wide page, in ms. */
-const HOURS = 3_600_000;
+let state = null;
+let events = [];
+let lag = null;
+/** How long a lease is marked that has just moved. */
+const FRESH = 2_500;
+/** By lease: the epoch that was shown last, and when it came. */
+const epochs = new Map();
 
-/** Instances keep their color for as long as the page is open. */
-const colors = new Map();
-function colorOf(incarnation) {
-  if (!colors.has(incarnation)) colors.set(incarnation, `i${colors.size % 8}`);
-  return colors.get(incarnation);
+function freshly(leases) {
+  const now = Date.now();
+  for (const { name, epoch } of leases) {
+    const known = epochs.get(name);
+    if (known?.epoch !== epoch) epochs.set(name, { epoch, at: known ? now : 0 });
+  }
+  return new Set([...epochs].filter(([, { at }]) => now - at < FRESH).map(([name]) => name));
 }
 
-function named(incarnation, label) {
-  return el("span", {}, el("span", { class: `dot ${colorOf(incarnation)}`, "aria-hidden": "true" }), `${label} `, el("span", { class: "soft" }, short(incarnation)));
-}
-
-function fill(table, rows, empty, columns) {
-  const body = get(table).tBodies[0];
-  const shown = rows.length ? rows : [el("tr", {}, el("td", { colspan: columns, class: "soft" }, empty))];
-  body.replaceChildren(...shown);
-}
-
-const GOOD = { running: "good", waiting: "warn", starting: "warn", stopping: "warn", free: "warn", cooling: "bad", paused: "warn" };
-
-let holders = new Map();
-
-function leaseRows(leases) {
-  const before = holders;
-  holders = new Map(leases.map((lease) => [lease.name, lease.epoch]));
-  return leases.map((lease) =>
-    el(
-      "tr",
-      { class: before.size && before.get(lease.name) !== lease.epoch ? "fresh" : undefined },
-      el("th", { scope: "row" }, lease.name),
-      el("td", { class: GOOD[lease.state] ?? "" }, lease.paused ? "paused" : lease.state),
-      el("td", {}, lease.holder ? named(lease.holder.incarnation, lease.holder.label) : "nobody"),
-      el("td", {}, moment(lease.since)),
-      el("td", { class: "n" }, String(lease.epoch)),
-    ),
-  );
-}
-
-function instanceRows(report, here) {
-  return report.instances.map((instance) => {
-    const address = instance.admin_address;
-    const own = instance.incarnation === here;
-    return el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, named(instance.incarnation, instance.label)),
-      el("td", { class: instance.state === "up" ? "good" : "warn" }, instance.state),
-      el("td", {}, `${instance.host}, ${instance.pid}`),
-      el("td", {}, own ? "this one" : address ? el("a", { href: `http://${address}/` }, address) : "none"),
-      el("td", { class: "n" }, `${duration(instance.renewed_seconds_ago)} ago`),
-    );
-  });
-}
-
-function handoverRows(handovers) {
-  return handovers.slice(0, 50).map((handover) =>
-    el(
-      "tr",
-      {},
-      el("td", {}, moment(new Date(handover.at).toISOString())),
-      el("th", { scope: "row" }, handover.name),
-      el("td", {}, named(handover.from.incarnation, handover.from.label)),
-      el("td", {}, handover.from.ended),
-      el("td", {}, named(handover.to.incarnation, handover.to.label)),
-      el("td", { class: "n" }, handover.seconds < 1 ? `${Math.round(handover.seconds * 1000)} ms` : duration(handover.seconds)),
-    ),
-  );
+function sayVerdict(report) {
+  const [mood, text, attention] = verdict(report);
+  get("verdict").dataset.is = mood;
+  put(get("verdict"), el("p", {}, el("span", { class: "mark", "aria-hidden": "true" }), text), attention.length > 0 && el("ul", {}, attention.map(([mood, note]) => el("li", { class: `state ${mood}` }, el("span", { class: "mark", "aria-hidden": "true" }), note))));
+  document.title = `${{ good: "", idle: "", warn: "(!) ", bad: "(!!) " }[mood]}${state.label}: atcr-workers`;
 }
 
 function legend(terms, instances) {
   const known = new Map(terms.map((term) => [term.incarnation, term.label]));
   for (const instance of instances) known.set(instance.incarnation, instance.label);
-  return [...known].map(([incarnation, label]) => el("li", {}, named(incarnation, label)));
+  return [...known].map(([incarnation, label]) => el("li", { "data-key": incarnation }, named(incarnation, label)));
 }
 
-function streams(state, now, width) {
-  const { streams } = state.report;
-  if (!streams.length) return [el("p", { class: "empty" }, "No stream is in the index yet.")];
-  return streams.map((stream) => {
-    const key = `${stream.wire} ${stream.host}`;
-    const points = state.lag.streams[key] ?? [];
-    const say = (seconds) => duration(seconds);
-    return el(
-      "div",
-      { class: "stream" },
-      el("div", {}, el("strong", {}, stream.host), ` (${stream.wire}) in the index up to ${moment(stream.position)}, ${duration(stream.position_seconds_ago)} ago`),
-      points.length > 1 ? chart(`Seconds behind, ${stream.host}`, points, now - 3 * HOURS, now, width, say) : el("p", { class: "soft" }, "The curve of its lag begins in a moment."),
-    );
-  });
+/** At first as far back as something is known, in one of the choices, up to three hours; from then on it is the reader's. */
+let isChosen = false;
+function choose(terms, now) {
+  if (isChosen || !terms.length) return;
+  isChosen = true;
+  const hours = (now - Math.min(...terms.map((term) => term.from))) / HOUR;
+  const fitting = [...document.querySelectorAll("[name=hours]")].find(({ value }) => Number(value) >= Math.min(hours, CURVE_HOURS));
+  fitting.checked = true;
 }
 
-/** One sentence on top: is all well, and if not, what is wrong. */
-export function verdict(report) {
-  const idle = report.leases.filter((lease) => !lease.holder && !lease.paused).map((lease) => lease.name);
-  const paused = report.leases.filter((lease) => lease.paused).map((lease) => lease.name);
-  if (!report.leases.length) return ["warn", "No worker has a lease yet."];
-  if (idle.length) return ["bad", `Nobody runs ${idle.join(", ")}.`];
-  if (paused.length) return ["warn", `Paused: ${paused.join(", ")}. Everything else runs.`];
-  const many = report.instances.length;
-  return ["good", `Every worker runs, on ${many} ${many === 1 ? "instance" : "instances"}.`];
-}
-
-export function show(state) {
+function draw() {
+  if (state === null || document.hidden) return;
   const { report } = state;
   const now = Date.parse(state.at);
-  const width = Math.max(280, get("timeline").clientWidth);
-  get("where").textContent = `${state.label}, version ${state.version}, ${state.database}`;
-  const [mood, text] = verdict(report);
-  if (get("verdict").textContent !== text) get("verdict").textContent = text;
-  get("verdict").dataset.is = mood;
-  fill("leases", leaseRows(report.leases), "no leases yet", 5);
-  fill("instances", instanceRows(report, state.incarnation), "leases are off: no instance registers", 5);
-  const terms = termsOf(state.events, now);
-  get("timeline").replaceChildren(timeline(report.leases.map((lease) => lease.name), terms, colorOf, now - (width < 500 ? 1 : 3) * HOURS, now, width));
-  get("legend").replaceChildren(...legend(terms, report.instances));
-  fill("handovers", handoverRows(handoversOf(terms)), "none yet", 6);
-  get("streams").replaceChildren(...streams(state, now, width));
-  get("backfill").replaceChildren(...backfill(report.backfill));
-  get("outbox").replaceChildren(...outbox(report.outbox));
-  get("holds").replaceChildren(...holds(report.holds));
+  const canAct = state.actions && isSignedIn();
+  document.body.classList.toggle("acting", canAct);
+  put(get("where"), el("strong", {}, state.label), ` version ${state.version}, on ${state.database}`);
+  sayVerdict(report);
+  offer(state);
+  put(get("leases-box"), leases(state, now, freshly(report.leases), canAct));
+  put(get("instances-box"), instances(state, now, canAct));
+  const terms = termsOf(events, report.leases, now);
+  choose(terms, now);
+  const hours = Number(document.querySelector("[name=hours]:checked").value);
+  const to = Math.ceil(now / STEP) * STEP;
+  const from = to - hours * HOUR;
+  const names = report.leases.map((lease) => lease.name);
+  const width = get("timeline").clientWidth;
+  put(get("timeline"), names.length ? timeline(names, terms, colorOf, { from, to }, width) : el("p", { class: "empty" }, "Nothing to draw yet."));
+  put(get("legend"), legend(terms.filter((term) => (term.to ?? to) >= from), report.instances));
+  put(get("handovers-box"), handovers(handoversOf(terms), now));
+  put(get("streams-box"), streams(report, lag, now, now - Math.min(hours, CURVE_HOURS) * HOUR, get("streams-box").clientWidth));
+  put(get("backfill-box"), backfill(report.backfill, now), canAct && el("p", {}, el("button", { type: "button", class: "small", "data-do": "backfill" }, "Read every repository again")));
+  put(get("outbox-box"), outbox(report.outbox));
+  put(get("labels-box"), labels(report.labels, now));
+  put(get("holds-box"), holds(report.holds, now));
+  document.body.dataset.drawn = state.at;
 }
 
-function live(is, text) {
-  const line = get("live");
-  line.dataset.is = is;
-  if (line.textContent !== text) line.textContent = text;
-}
-
-function follow() {
-  const source = new EventSource("events");
-  source.addEventListener("state", (event) => {
-    live("live", "live");
-    show(JSON.parse(event.data));
-  });
-  source.addEventListener("away", (event) => live("gone", `the database does not answer: ${event.data}`));
-  source.addEventListener("error", () => {
-    live("gone", "not connected to this instance; trying again");
-    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2_000);
-  });
-}
-
-follow();
+listen(draw);
+document.addEventListener("visibilitychange", draw);
+addEventListener("resize", draw);
+for (const choice of document.querySelectorAll("[name=hours]")) choice.addEventListener("change", draw);
+follow({
+  history: (told) => ({ events } = told),
+  curves: (told) => ({ lag } = told),
+  state: (told) => {
+    // The instance has come back as another version, whose page is another one.
+    if (state !== null && state.version !== told.version) location.reload();
+    state = told;
+    draw();
+  },
+});

@@ -2,8 +2,8 @@
 
 import { short } from "./words.js";
 
-/** Terms out of events: who had what, from when to when. Times in ms. */
-export function termsOf(events, now) {
+/** Terms out of events (the newest first) and what is held now: who had what, from when to when. Times in ms. */
+export function termsOf(events, leases, now) {
   const open = new Map();
   const terms = [];
   for (const event of [...events].reverse()) {
@@ -19,6 +19,12 @@ export function termsOf(events, now) {
       open.delete(key);
     }
   }
+  // A term that began before what is told of the history.
+  for (const { name, epoch, holder, since } of leases) {
+    if (!holder || open.has(`${name} ${epoch}`)) continue;
+    const { incarnation, label } = holder;
+    terms.push({ name, incarnation, label, from: Date.parse(since), to: null, ended: null });
+  }
   return terms;
 }
 
@@ -33,5 +39,19 @@ export function handoversOf(terms) {
     }
     latest.set(term.name, term);
   }
-  return found.reverse();
+  return found.sort((a, b) => b.at - a.at);
+}
+
+const REASONS = {
+  released: ["good", "released"],
+  left: ["good", "left"],
+  "released after failures": ["warn", "gave up after failures"],
+  expired: ["bad", "expired: no renewal"],
+  "beacon gone": ["bad", "crashed: beacon gone"],
+  "beacon lost": ["bad", "crashed: beacon lost"],
+};
+
+/** How a term ended: the mood and the words. */
+export function ending(what) {
+  return REASONS[what] ?? ["idle", what];
 }

@@ -1,4 +1,4 @@
-//! What people want to know at a glance: instances, streams, the latest backfill and the wishes for one, each with its age
+//! What people want to know at a glance: instances, streams, the latest backfill, the wishes for one and labels, each with its age
 //! by the database's clock.
 
 use diesel::QueryResult;
@@ -18,6 +18,9 @@ pub(in crate::store) type RunRow = (String, bool, i64, Option<i64>, bool);
 
 /// How many wishes wait, how many of them are about every repository (0 or 1), microseconds since the oldest.
 pub(in crate::store) type WishRow = (i64, i64, Option<i64>);
+
+/// The labeler in effect, whether its labels are verified, number, era, saved at, microseconds since then.
+pub(in crate::store) type LabelerRow = (String, bool, i64, i64, i64, i64);
 
 /// Every instance that is not dead.
 pub(in crate::store) async fn instances(session: &mut Session) -> QueryResult<Vec<InstanceRow>> {
@@ -62,4 +65,21 @@ pub(in crate::store) async fn wishes(session: &mut Session) -> QueryResult<Optio
     session
         .first::<(BigInt, BigInt, Nullable<BigInt>), WishRow>(select.bind(super::backfill_requests::EVERY))
         .await
+}
+
+/// The labeler that is in effect.
+pub(in crate::store) async fn labeler(session: &mut Session) -> QueryResult<Option<LabelerRow>> {
+    let select = Statement::new(
+        "SELECT src, verify, seq, era, saved_at, {now_us} - saved_at FROM labeler_cursor WHERE in_effect",
+    );
+    session.first::<(Text, Bool, BigInt, BigInt, BigInt, BigInt), LabelerRow>(select).await
+}
+
+/// Of the labeler in effect: its labels that are in effect, and those that are not verified.
+pub(in crate::store) async fn labels(session: &mut Session) -> QueryResult<Option<(i64, i64)>> {
+    let select = Statement::new(
+        "SELECT (SELECT COUNT(*) FROM labels_in_effect),
+             (SELECT COUNT(*) FROM labels l JOIN labeler_cursor c ON c.src = l.src WHERE c.in_effect AND NOT l.verified)",
+    );
+    session.first::<(BigInt, BigInt), (i64, i64)>(select).await
 }

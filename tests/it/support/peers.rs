@@ -38,6 +38,17 @@ pub(crate) enum Seed {
     Nothing,
 }
 
+/// Whether `ATCR_TEST_PEERS=skip` leaves other people's programs out; if so, a line says what is not run.
+pub(crate) fn are_left_out(what: &str) -> bool {
+    let is_so = std::env::var("ATCR_TEST_PEERS").is_ok_and(|value| value == "skip");
+    if is_so {
+        // Not eprintln: what a passing test prints is not shown.
+        let told = format!("left out (ATCR_TEST_PEERS=skip): {what}\n");
+        std::io::stderr().write_all(told.as_bytes()).unwrap();
+    }
+    is_so
+}
+
 /// Running peers, stopped with the test process at the latest.
 pub(crate) struct Peers {
     directory: PathBuf,
@@ -52,11 +63,7 @@ impl Peers {
 
     /// The same, with a database for an Ozone that may be started later.
     pub(crate) fn start_with(seed: Seed, ozone_database: &str) -> Option<Peers> {
-        if std::env::var("ATCR_TEST_PEERS").is_ok_and(|value| value == "skip") {
-            // Not eprintln: what a passing test prints is not shown.
-            std::io::stderr()
-                .write_all(b"left out (ATCR_TEST_PEERS=skip): a test against real peers\n")
-                .unwrap();
+        if are_left_out("a test against real peers") {
             return None;
         }
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");

@@ -9,11 +9,14 @@ use leased_actors::lease::{Epoch, HolderView, Incarnation};
 use super::*;
 use crate::atproto::{Did, Micros};
 use crate::health::{HoldList, HoldState, State};
-use crate::status::Told;
+use crate::status::{Hearing, Told};
 use crate::store::StreamCursor;
 use crate::store::backfill::{RunReport, RunTotals};
+use crate::store::labels::LabelerPosition;
 use crate::store::outbox::OutboxReport;
-use crate::store::status::{InstanceStatus, RunStatus, Status, StreamStatus, WishStatus};
+use crate::store::status::{
+    InstanceStatus, LabelerStatus, LabelsStatus, RunStatus, Status, StreamStatus, WishStatus,
+};
 
 const AT: Micros = Micros(1_790_000_000_000_000);
 
@@ -37,6 +40,28 @@ fn hold(name: &str, state: State) -> HoldState {
         reachable: state != State::Unreachable,
         checked_at: None,
         error: (state == State::Unreachable).then(|| "it answered\nwith status 500, ".repeat(10)),
+    }
+}
+
+fn labels() -> LabelsStatus {
+    let position = LabelerPosition { seq: 9_999_999, era: 1 };
+    let labeler = LabelerStatus {
+        labeler: format!("did:web:{}", "x".repeat(60)),
+        verify: true,
+        position,
+        saved_at: AT,
+        saved_us_ago: 1,
+    };
+    LabelsStatus { labeler: Some(labeler), in_effect: 1_000_000, not_verified: 9, taken_down: 1_234 }
+}
+
+fn hearing(by: Incarnation) -> Hearing {
+    Hearing {
+        incarnation: Some(by.to_string()),
+        connected: false,
+        last_label_at: None,
+        last_check_at: None,
+        position_refused: true,
     }
 }
 
@@ -100,8 +125,10 @@ fn full() -> StatusReport {
         paused: false,
         desired: None,
     };
-    let mut full =
-        StatusReport::new(status, vec![lease.clone(), LeaseView { holder: None, since: None, ..lease }]);
+    let labeler = LeaseView { name: "labeler".parse().unwrap(), ..lease.clone() };
+    let leases = vec![lease.clone(), LeaseView { holder: None, since: None, ..lease }, labeler];
+    let mut full = StatusReport::new(status, labels(), leases);
+    full.heard(&me.to_string(), Ok(hearing(me)));
     full.told(&me.to_string(), Ok(told(25)));
     full.told("b", Ok(told(0)));
     full
@@ -131,6 +158,8 @@ fn what_matters_is_not_what_is_cut() {
         "1000000 wishes wait (one: every repository), the oldest from 10 days ago",
         "1000000 deliveries wait, due 15 min ago; 1000000 webhooks, 1000000 disabled",
         &format!("a-label-that… {me} 2026-12-01T13:27 1 up, 25 down, 1 unknown"),
+        "… it refuses our position: no takedowns",
+        "1234 subjects taken down, 1000000 labels count, 9 not verified, at 9999999",
         "12345 more holds are not asked",
         "down did:web:hold0.xxxxxxxxxxxxxxxxxxxxxxxxx…: it answered with status 500",
         "and 15 more (--json has them all)",
@@ -144,8 +173,8 @@ fn what_matters_is_not_what_is_cut() {
 
 #[test]
 fn nothing_is_said_to_be_nothing() {
-    let nothing = text(&StatusReport::new(Status::default(), Vec::new()));
+    let nothing = text(&StatusReport::new(Status::default(), LabelsStatus::default(), Vec::new()));
     let expected = "INSTANCES\n  none (or leases.enabled is off)\nLEASES\n  none yet: no instance has run on this \
-                    database\nSTREAMS\n  nothing was read yet\nBACKFILL\n  no run yet\nOUTBOX\n  0 deliveries wait; 0 webhooks\nHOLDS\n  no instance to ask\n";
+                    database\nSTREAMS\n  nothing was read yet\nBACKFILL\n  no run yet\nOUTBOX\n  0 deliveries wait; 0 webhooks\nLABELS\n  no labeler was ever followed (labeler.did)\nHOLDS\n  no instance to ask\n";
     assert_eq!(nothing, expected);
 }
