@@ -20,7 +20,7 @@ use crate::health::HoldHealth;
 use crate::metrics;
 use crate::parent::Parent;
 use crate::service;
-use crate::settings::{Listen, Settings};
+use crate::settings::{DatabaseUrl, Listen, Settings};
 use crate::signals::Signals;
 use crate::status::{self, Live, Shown};
 use crate::store::{Database, Fencing, MigrateError, OpenError, Options, SqlLeases};
@@ -122,11 +122,25 @@ pub async fn open(settings: &Settings) -> Result<Database, Refusal> {
     Ok(Database::open(&options).await?)
 }
 
-/// A command that only reads found no schema, or an old one.
-pub(crate) fn not_migrated() -> Refusal {
-    Refusal::failed(
+/// Opens a database that is there and has this version's schema: for commands that look or ask.
+pub(crate) async fn open_ready(settings: &Settings) -> Result<Database, Refusal> {
+    // To open a file that is not there would make one, where nobody wants it.
+    if let DatabaseUrl::Sqlite(path) = &settings.database.url
+        && matches!(path.try_exists(), Ok(false))
+    {
+        return Err(Refusal::failed(format!(
+            "there is no database at {} (database.url): run this where the instances run, or say where it is with \
+             ATCR__DATABASE__URL or --settings; an instance makes one, or `atcr-workers migrate`",
+            path.display()
+        )));
+    }
+    let database = open(settings).await?;
+    if database.pending_migrations().await?.is_empty() {
+        return Ok(database);
+    }
+    Err(Refusal::failed(
         "the database lacks this version's schema: start an instance, or run `atcr-workers migrate`",
-    )
+    ))
 }
 
 /// The life of the process: begin, work until told to stop, and end in order.
@@ -167,7 +181,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     let database = open(settings).await?;
     let applied = database.migrate().await?;
     if !applied.is_empty() {
-        tracing::info!(migrations = ?applied, "database migrated");
+        tracing::info!(migrations = applied.join(", "), "database migrated");
     }
     let listener = listen(settings).await?;
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());

@@ -16,10 +16,7 @@ use crate::store::SqlLeases;
 /// # Errors
 /// If the database does not answer.
 pub async fn run(settings: &Settings, json: bool) -> Result<Exit, Refusal> {
-    let database = app::open(settings).await?;
-    if !database.pending_migrations().await?.is_empty() {
-        return Err(app::not_migrated());
-    }
+    let database = app::open_ready(settings).await?;
     let leases = SqlLeases::new(database.clone()).list().await.map_err(Refusal::failed)?;
     let mut report = StatusReport::new(database.status().await.map_err(Refusal::failed)?, leases);
     let client = neighbours::client(&settings.network.user_agent).map_err(Refusal::failed)?;

@@ -36,7 +36,7 @@ pub struct LeaseEvent {
     pub incarnation: Incarnation,
     /// Its label, if it is still known.
     pub label: Option<String>,
-    /// `acquired`, `released`, `released after failures`, `left`, `expired`, `lost its beacon`.
+    /// `acquired`, `released`, `released after failures`, `left`, `expired`, `beacon gone`.
     pub what: String,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leased_actors::clock::Clock;
-use leased_actors::lease::{Incarnation, LeaseName, LeaseStore, LeaseView};
+use leased_actors::lease::{Incarnation, LeaseName, LeaseStore, LeaseView, StoreError};
 use tokio::time::sleep;
 
 use crate::app::{Exit, Refusal};
@@ -18,14 +18,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Asks an instance to give its leases up and take none, and waits until it has none.
 pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Refusal> {
     let who = find(leases, instance).await?;
-    written(leases.set_draining(who.incarnation, true).await, &who.label)?;
+    written(leases.set_draining(who.incarnation, true).await, &who)?;
     tell(&format!("{} takes no leases any more", named(&who)));
+    let all = leases.instances().await.map_err(Refusal::failed)?;
+    let alone = !all.iter().any(|other| other.incarnation != who.incarnation && other.state == "up");
+    let nobody = if alone { ": nobody else is up, so its workers run nowhere" } else { "" };
     fulfilled(leases, "its leases have not all left", move |all| {
-        let left: Vec<_> = all.iter().filter(|lease| holds(lease, who.incarnation)).collect();
-        if left.is_empty() {
-            Ok("it has none".to_owned())
+        let there = all.iter().filter(|lease| holds(lease, who.incarnation));
+        let there: Vec<&str> = there.map(|lease| lease.name.as_str()).collect();
+        if there.is_empty() {
+            Ok(format!("it has none{nobody}"))
         } else {
-            Err(format!("{} still there", left.len()))
+            Err(format!("{} to leave", there.join(", ")))
         }
     })
     .await
@@ -34,7 +38,7 @@ pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Re
 /// Lets an instance take leases again.
 pub(super) async fn undrain(leases: &SqlLeases, instance: &str) -> Result<Exit, Refusal> {
     let who = find(leases, instance).await?;
-    written(leases.set_draining(who.incarnation, false).await, &who.label)?;
+    written(leases.set_draining(who.incarnation, false).await, &who)?;
     Ok(tell(&format!("{} takes leases again", named(&who))))
 }
 
@@ -42,9 +46,15 @@ pub(super) async fn undrain(leases: &SqlLeases, instance: &str) -> Result<Exit, 
 pub(super) async fn hand(leases: &SqlLeases, name: &LeaseName, instance: &str) -> Result<Exit, Refusal> {
     let who = find(leases, instance).await?;
     if who.state != "up" {
-        return Err(Refusal::failed(format!("{} is {}: it takes no leases", named(&who), who.state)));
+        return Err(Refusal::failed(format!(
+            "{} is {}: it takes no leases; `atcr-workers leases undrain {}` first",
+            named(&who),
+            who.state,
+            shortened(&who)
+        )));
     }
-    written(leases.set_desired(name, who.incarnation).await, name.as_str())?;
+    known(leases, name).await?;
+    leases.set_desired(name, who.incarnation).await.map_err(Refusal::failed)?;
     let name = name.clone();
     fulfilled(leases, "it did not come there", move |all| {
         let lease = all.iter().find(|lease| lease.name == name).ok_or("it is gone")?;
@@ -59,7 +69,8 @@ pub(super) async fn hand(leases: &SqlLeases, name: &LeaseName, instance: &str) -
 
 /// Stops a lease's worker everywhere, and waits until it is.
 pub(super) async fn pause(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, Refusal> {
-    written(leases.set_paused(name, true).await, name.as_str())?;
+    known(leases, name).await?;
+    leases.set_paused(name, true).await.map_err(Refusal::failed)?;
     let name = name.clone();
     fulfilled(leases, "it still runs", move |all| {
         let lease = all.iter().find(|lease| lease.name == name).ok_or("it is gone")?;
@@ -71,7 +82,8 @@ pub(super) async fn pause(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, 
 
 /// Lets a paused lease's worker run again.
 pub(super) async fn resume(leases: &SqlLeases, name: &LeaseName) -> Result<Exit, Refusal> {
-    written(leases.set_paused(name, false).await, name.as_str())?;
+    known(leases, name).await?;
+    leases.set_paused(name, false).await.map_err(Refusal::failed)?;
     Ok(tell(&format!("{name} may run again")))
 }
 
@@ -82,37 +94,58 @@ async fn find(leases: &SqlLeases, instance: &str) -> Result<InstanceView, Refusa
         view.label == instance || !instance.is_empty() && view.incarnation.to_string().starts_with(instance)
     };
     let mut found: Vec<_> = all.iter().filter(means).cloned().collect();
+    let listed = |views: &[InstanceView]| views.iter().map(named).collect::<Vec<_>>().join(", ");
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        (Some(_), false) => {
-            let ids: Vec<_> = all.iter().filter(means).map(named).collect();
+        (Some(last), false) => {
+            found.push(last);
             Err(Refusal::failed(format!(
-                "{instance:?} means several: {}; say more of the incarnation",
-                ids.join(", ")
+                "{instance:?} means several: {}; say the first digits of one",
+                listed(&found)
             )))
         }
-        (None, _) => {
-            let ids: Vec<_> = all.iter().map(named).collect();
-            Err(Refusal::failed(format!("no instance {instance:?}; there are: {}", ids.join(", "))))
+        (None, _) if all.is_empty() => {
+            Err(Refusal::failed("no instance is up: start one with `atcr-workers run`"))
         }
+        (None, _) => Err(Refusal::failed(format!("no instance {instance:?}; there are: {}", listed(&all)))),
     }
 }
 
+/// Refuses a name that no lease has, with those that there are.
+pub(super) async fn known(leases: &SqlLeases, name: &LeaseName) -> Result<(), Refusal> {
+    let all = leases.list().await.map_err(Refusal::failed)?;
+    if all.iter().any(|lease| lease.name == *name) {
+        return Ok(());
+    }
+    let names: Vec<_> = all.iter().map(|lease| lease.name.as_str()).collect();
+    let there = match names.as_slice() {
+        [] => "none yet: no instance has run on this database".to_owned(),
+        names => names.join(", "),
+    };
+    Err(Refusal::failed(format!("{name}: there is no such lease; there are: {there}")))
+}
+
+fn shortened(view: &InstanceView) -> String {
+    view.incarnation.to_string().chars().take(6).collect()
+}
+
 fn named(view: &InstanceView) -> String {
-    let short: String = view.incarnation.to_string().chars().take(6).collect();
-    format!("{} ({short})", view.label.escape_debug())
+    format!("{} ({})", view.label.escape_debug(), shortened(view))
+}
+
+fn written(outcome: Result<bool, StoreError>, who: &InstanceView) -> Result<(), Refusal> {
+    match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Refusal::failed(format!(
+            "{} has ended meanwhile: `atcr-workers status` lists who is there",
+            named(who)
+        ))),
+        Err(error) => Err(Refusal::failed(error)),
+    }
 }
 
 fn holds(lease: &LeaseView, who: Incarnation) -> bool {
     lease.holder.as_ref().is_some_and(|holder| holder.incarnation == who)
-}
-
-fn written(outcome: Result<bool, leased_actors::lease::StoreError>, what: &str) -> Result<(), Refusal> {
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Refusal::failed(format!("{what}: there is no such lease or living instance"))),
-        Err(error) => Err(Refusal::failed(error)),
-    }
 }
 
 /// Waits until `look` is content with the list; what it says last is told.
@@ -134,7 +167,8 @@ async fn fulfilled(
         }
         if clock.now().since(since) > PATIENCE {
             return Err(Refusal::failed(format!(
-                "{otherwise} within {PATIENCE:?} ({last}); the wish stays, and is carried out when it can be"
+                "{otherwise} within {PATIENCE:?} ({last}); the wish stays, and `atcr-workers leases` shows when it is \
+                 carried out"
             )));
         }
         sleep(LOOK_EVERY).await;
