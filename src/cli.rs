@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::app::Exit;
+use crate::app::{Exit, Refusal};
 
 /// The background process of an AT Protocol container registry.
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ pub enum Command {
         json: bool,
     },
     /// Say who has which lease, and where leases shall be.
-    #[command(after_help = help::LEASES, args_conflicts_with_subcommands = true)]
+    #[command(after_help = help::LEASES)]
     Leases {
         /// As a JSON array.
         #[arg(long)]
@@ -57,8 +57,8 @@ pub enum Command {
     /// Have repositories read again, and wait until they are.
     #[command(after_help = help::BACKFILL)]
     Backfill(backfill::Arguments),
-    /// List the users' webhooks; add, remove, enable, disable or test one.
-    #[command(after_help = help::WEBHOOKS, args_conflicts_with_subcommands = true)]
+    /// List the users' webhooks; add, remove, disable or test one.
+    #[command(after_help = help::WEBHOOKS)]
     Webhooks {
         /// As a JSON array.
         #[arg(long)]
@@ -70,7 +70,7 @@ pub enum Command {
     /// Bring the database to this version's schema. `run` does it too.
     #[command(after_help = help::MIGRATE)]
     Migrate {
-        /// Apply nothing; list what is pending, and exit with 1 if anything is.
+        /// Apply nothing; list what is pending, and exit 1 if anything is.
         #[arg(long)]
         check: bool,
     },
@@ -92,7 +92,7 @@ pub enum Command {
 /// How it is run.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Run {
-    /// Stop as on SIGTERM once the process that started this one has ended.
+    /// Stop as on SIGTERM once the process that started it has ended.
     #[arg(long)]
     pub exit_with_parent: bool,
 }
@@ -126,6 +126,11 @@ pub fn refuse(why: &dyn Display, exit: Exit) -> ExitCode {
 pub fn say(why: &dyn Display, exit: Exit) -> Exit {
     eprintln!("atcr-workers: {why}");
     exit
+}
+
+/// What changes something prints no list.
+pub(crate) fn no_list() -> Refusal {
+    Refusal::settings("--json: expected with what is listed only; nothing was done")
 }
 
 /// Prints an answer; a reader that has left needs none.

@@ -67,11 +67,14 @@ pub enum Command {
 /// # Errors
 /// If the database does not answer, or what is asked for is not there.
 pub async fn run(settings: &Settings, json: bool, command: Option<Command>) -> Result<Exit, Refusal> {
+    if json && !matches!(command, None | Some(Command::History { .. })) {
+        return Err(super::no_list());
+    }
     let leases = SqlLeases::new(app::open_ready(settings).await?);
     match command {
         None => list(&leases, json).await,
-        Some(Command::History { name, limit, json }) => {
-            history::run(&leases, name.as_ref(), limit, json).await
+        Some(Command::History { name, limit, json: as_json }) => {
+            history::run(&leases, name.as_ref(), limit, json || as_json).await
         }
         Some(Command::Drain { instance }) => wish::drain(&leases, &instance).await,
         Some(Command::Undrain { instance }) => wish::undrain(&leases, &instance).await,

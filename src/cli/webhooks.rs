@@ -60,7 +60,7 @@ pub enum Command {
         #[arg(long)]
         no_wait: bool,
     },
-    /// Make a delivery once more, with the same id and bytes, and wait for it.
+    /// Make a delivery once more, under the same id, and wait for it.
     #[command(after_help = help::REDELIVER)]
     Redeliver {
         /// The delivery's id.
@@ -76,12 +76,16 @@ pub enum Command {
 /// # Errors
 /// If the database does not answer, or what is asked for cannot be done.
 pub async fn run(settings: &Settings, json: bool, command: Option<Command>) -> Result<Exit, Refusal> {
+    let command = command.unwrap_or(Command::List { user: None, json });
+    if json && !matches!(command, Command::List { .. }) {
+        return Err(crate::cli::no_list());
+    }
     let leases = SqlLeases::new(app::open_ready(settings).await?);
-    match command.unwrap_or(Command::List { user: None, json }) {
+    match command {
         Command::Add(arguments) => add::run(settings, &leases, arguments).await,
-        Command::List { user, json } => {
+        Command::List { user, json: as_json } => {
             let webhooks = leases.webhooks(user).await.map_err(Refusal::failed)?;
-            Ok(list::print(&webhooks, json))
+            Ok(list::print(&webhooks, json || as_json))
         }
         Command::Remove { webhook } => {
             done(leases.remove_webhook(webhook).await.map_err(Refusal::failed)?, webhook, "removed")

@@ -28,9 +28,12 @@ use crate::{
 /// A wish that nobody fulfils takes 30 s to say so; what is run here is fulfilled.
 const COMMAND_WITHIN: Duration = Duration::from_secs(90);
 
+/// Of the stage's two instances.
+pub(super) const LEASES: usize = 5;
+
 pub(super) struct World {
     pub(super) stage: Stage,
-    pub(super) postgres: Postgres,
+    pub(super) postgres: &'static Postgres,
     pub(super) folder: TempDir,
     pub(super) web: [Instance; 2],
     /// An account of the index: its DID and its handle.
@@ -41,13 +44,14 @@ pub(super) struct World {
 impl World {
     pub(super) async fn new() -> World {
         let stage = Stage::new(Kind::Sqlite).await;
-        let relays = stage.net.relay_urls().join(",");
+        let (relays, labeler) = (stage.net.relay_urls().join(","), stage.net.labeler().did());
         let settings = [
             ("ATCR__NETWORK__ALLOW_LOOPBACK", "true"),
             ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
             ("ATCR__TELEMETRY__FORMAT", "json"),
             ("ATCR__BACKFILL__ENABLED", "true"),
-            ("ATCR__BACKFILL__RELAY_URLS", &relays),
+            ("ATCR__BACKFILL__RELAY_URLS", relays.as_str()),
+            ("ATCR__LABELER__DID", labeler.as_str()),
             ("ATCR__WEBHOOKS__ENABLED", "true"),
             ("ATCR__CLEANUP__ENABLED", "true"),
             ("ATCR__HOLD_HEALTH__ENABLED", "true"),
@@ -57,7 +61,7 @@ impl World {
         let handle = stage.net.account(&did).unwrap().handle;
         let web = ["web1", "web2"].map(|label| stage.start(label));
         web.iter().for_each(until_ready);
-        let postgres = Postgres::private();
+        let postgres = Postgres::shared();
         let database = postgres.fresh_database().await;
         let folder = project();
         let world = World { stage, postgres, folder, web, user: (did, handle), database };
@@ -77,30 +81,28 @@ impl World {
     pub(super) fn until_all_run(&self) {
         eventually_blocking("every worker runs", PATIENCE, || {
             let leases = self.stage.leases();
-            let all = leases.len() == 4 && leases.iter().all(|lease| lease["state"] == "running");
+            let all = leases.len() == LEASES && leases.iter().all(|lease| lease["state"] == "running");
             if all { Ok(()) } else { Err(leases) }
         });
     }
 
     /// What a document names, by what there is here.
     pub(super) fn put_in(&self, command: &str) -> String {
-        let (home, (did, handle)) = (self.folder.path().display(), &self.user);
+        let home = self.folder.path().display();
         let server = self.postgres.url("atcr");
         let server = server.split(['@', '/']).nth_back(1).unwrap();
         let own = format!("postgres://atcr:choose-one@{server}/atcr");
-        let hook = format!("{}/hook", self.stage.net.webhooks().url());
-        let admin = self.web[0].admin_address();
         [
-            ("postgres://user:password@host/database", self.database.as_str()),
-            ("postgres://atcr:choose-one@host/atcr", &own),
-            ("postgres://atcr@db.example.com/atcr", &own),
-            ("did:plc:ewvi7nxzyoun6zhxrhs64oiz", did),
-            ("alice.test", handle),
-            ("https://ci.example/hook", &hook),
-            ("127.0.0.1:9464", &admin),
-            (" /usr/local/bin/", &format!(" {home}/bin/")),
-            (" /etc/systemd/system/", &format!(" {home}/units/")),
-            (" /etc/bash_completion.d/", &format!(" {home}/units/")),
+            ("postgres://user:password@host/database", self.database.clone()),
+            ("postgres://atcr:choose-one@host/atcr", own.clone()),
+            ("postgres://atcr@db.example.com/atcr", own),
+            ("did:plc:ewvi7nxzyoun6zhxrhs64oiz", self.user.0.clone()),
+            ("alice.test", self.user.1.clone()),
+            ("https://ci.example/hook", format!("{}/hook", self.stage.net.webhooks().url())),
+            ("127.0.0.1:9464", self.web[0].admin_address()),
+            (" /usr/local/bin/", format!(" {home}/bin/")),
+            (" /etc/systemd/system/", format!(" {home}/units/")),
+            (" /etc/bash_completion.d/", format!(" {home}/units/")),
         ]
         .iter()
         .fold(command.to_owned(), |text, (shown, here)| text.replace(shown, here))
