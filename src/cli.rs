@@ -70,7 +70,7 @@ pub enum Command {
     /// Bring the database to this version's schema. `run` does it too.
     #[command(after_help = help::MIGRATE)]
     Migrate {
-        /// Apply nothing; list what is pending, and exit 1 if anything is.
+        /// Apply nothing; list what is pending (exit code 1).
         #[arg(long)]
         check: bool,
     },
@@ -92,7 +92,7 @@ pub enum Command {
 /// How it is run.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Run {
-    /// Stop as on SIGTERM once the process that started it has ended.
+    /// Stop as on SIGTERM once the parent process has ended.
     #[arg(long)]
     pub exit_with_parent: bool,
 }

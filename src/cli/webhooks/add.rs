@@ -30,7 +30,7 @@ pub struct Arguments {
     /// When, separated by commas.
     #[arg(long, value_delimiter = ',', required = true)]
     triggers: Vec<Trigger>,
-    /// Sign with the secret in this file ("-": standard input).
+    /// Sign with the secret in FILE ("-": standard input).
     #[arg(long, value_name = "FILE", group = "secret")]
     secret_file: Option<PathBuf>,
     /// Sign with the secret in this environment variable.

@@ -66,7 +66,8 @@ impl World {
         let folder = project();
         let world = World { stage, postgres, folder, web, user: (did, handle), database };
         world.until_all_run();
-        world.stage.caught_up().await;
+        // Not by revisions: the backfill knows one of a whole repository.
+        world.stage.says_what_the_source_says().await;
         // Its identity is looked up beside the stream.
         let known = format!("SELECT did AS line FROM users WHERE handle = '{}'", world.user.1);
         crate::support::eventually::eventually("the user's handle is known", PATIENCE, async || {
