@@ -30,6 +30,10 @@ use crate::workers::{self, SetUpError};
 /// reader that hangs.
 const GOODBYE: Duration = Duration::from_millis(200);
 
+/// What a command gives each operation on leases, for which an instance has a renewal's time. At half, a server under load
+/// passes for one that is away; at double, one that is away is told of that much later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How the process ends. The numbers are the interface to systemd, Kubernetes and the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -109,13 +113,18 @@ impl From<SetUpError> for Refusal {
 /// # Errors
 /// If the address cannot be read, or the database does not answer.
 pub async fn open(settings: &Settings) -> Result<Database, Refusal> {
+    open_with(settings, Duration::ZERO).await
+}
+
+/// The same, with no less than this for each operation on leases.
+async fn open_with(settings: &Settings, patience: Duration) -> Result<Database, Refusal> {
     let timing = settings.leases.timing(settings.backend());
     let database = &settings.database;
     let options = Options {
         url: database.url.reveal(),
         direct_url: database.direct_url.as_ref().map(|url| url.reveal().to_owned()),
         max_connections: database.max_connections,
-        renew_timeout: timing.renew_timeout,
+        renew_timeout: timing.renew_timeout.max(patience),
         stop_within: timing.stop_within,
         fencing: if settings.leases.enabled { Fencing::Leased } else { Fencing::Unleased },
     };
@@ -134,7 +143,7 @@ pub(crate) async fn open_ready(settings: &Settings) -> Result<Database, Refusal>
             path.display()
         )));
     }
-    let database = open(settings).await?;
+    let database = open_with(settings, PATIENCE).await?;
     if database.pending_migrations().await?.is_empty() {
         return Ok(database);
     }
