@@ -57,13 +57,14 @@ fn differs(shown: &Value, real: &Value, at: &str) -> Result<(), String> {
         (Value::Object(shown), Value::Object(real)) => {
             let names = |object: &serde_json::Map<String, Value>| object.keys().cloned().collect::<Vec<_>>();
             let (mut ours, mut theirs) = (names(shown), names(real));
-            (ours.sort(), theirs.sort());
+            ours.sort();
+            theirs.sort();
             if ours != theirs {
                 return Err(format!("{at} has {theirs:?}, and {ours:?} is shown"));
             }
             // A setting's value is a text, a number, a boolean or a list.
-            let fixed = shown.iter().filter(|(name, _)| *name != "value");
-            fixed.map(|(name, value)| differs(value, &real[name], &format!("{at}.{name}"))).collect()
+            let mut fixed = shown.iter().filter(|(name, _)| *name != "value");
+            fixed.try_for_each(|(name, value)| differs(value, &real[name], &format!("{at}.{name}")))
         }
         (Value::Array(shown), Value::Array(real)) => match shown.first() {
             Some(first) => real.iter().try_for_each(|value| differs(first, value, &format!("{at}[]"))),
