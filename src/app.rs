@@ -21,7 +21,7 @@ use crate::machine;
 use crate::metrics;
 use crate::parent::Parent;
 use crate::service;
-use crate::settings::{Listen, Settings};
+use crate::settings::{DatabaseUrl, Listen, Settings};
 use crate::signals::Signals;
 use crate::status::{self, Live, Shown};
 use crate::store::{Database, Fencing, MigrateError, OpenError, Options, SqlLeases};
@@ -30,6 +30,10 @@ use crate::workers::{self, SetUpError};
 /// How long the end waits for requests under way at the status page. At double, an exit takes that much longer for a
 /// reader that hangs.
 const GOODBYE: Duration = Duration::from_millis(200);
+
+/// What a command gives each operation on leases, for which an instance has a renewal's time. At half, a server under load
+/// passes for one that is away; at double, one that is away is told of that much later.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the process ends. The numbers are the interface to systemd, Kubernetes and the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,13 +117,18 @@ impl From<SetUpError> for Refusal {
 /// # Errors
 /// If the address cannot be read, or the database does not answer.
 pub async fn open(settings: &Settings) -> Result<Database, Refusal> {
+    open_with(settings, Duration::ZERO).await
+}
+
+/// The same, with no less than this for each operation on leases.
+async fn open_with(settings: &Settings, patience: Duration) -> Result<Database, Refusal> {
     let timing = settings.leases.timing(settings.backend());
     let database = &settings.database;
     let options = Options {
         url: database.url.reveal(),
         direct_url: database.direct_url.as_ref().map(|url| url.reveal().to_owned()),
         max_connections: database.max_connections,
-        renew_timeout: timing.renew_timeout,
+        renew_timeout: timing.renew_timeout.max(patience),
         stop_within: timing.stop_within,
         fencing: if settings.leases.enabled { Fencing::Leased } else { Fencing::Unleased },
     };
@@ -131,11 +140,25 @@ pub fn no_runtime(error: &std::io::Error) -> Refusal {
     Refusal::failed(format!("start: {error}; it needs a few threads and open files (ulimit -u, ulimit -n)"))
 }
 
-/// A command that only reads found no schema, or an old one.
-pub(crate) fn not_migrated() -> Refusal {
-    Refusal::failed(
+/// Opens a database that is there and has this version's schema: for commands that look or ask.
+pub(crate) async fn open_ready(settings: &Settings) -> Result<Database, Refusal> {
+    // To open a file that is not there would make one, where nobody wants it.
+    if let DatabaseUrl::Sqlite(path) = &settings.database.url
+        && matches!(path.try_exists(), Ok(false))
+    {
+        return Err(Refusal::failed(format!(
+            "there is no database at {} (database.url): run this where the instances run, or say where it is with \
+             ATCR__DATABASE__URL or --settings; an instance makes one, or `atcr-workers migrate`",
+            path.display()
+        )));
+    }
+    let database = open_with(settings, PATIENCE).await?;
+    if database.pending_migrations().await?.is_empty() {
+        return Ok(database);
+    }
+    Err(Refusal::failed(
         "the database lacks this version's schema: start an instance, or run `atcr-workers migrate`",
-    )
+    ))
 }
 
 /// The life of the process: begin, work until told to stop, and end in order.
@@ -177,7 +200,7 @@ async fn begin(settings: &Settings) -> Result<Begun, Refusal> {
     database.check_usable()?;
     let applied = database.migrate().await?;
     if !applied.is_empty() {
-        tracing::info!(migrations = ?applied, "database migrated");
+        tracing::info!(migrations = applied.join(", "), "database migrated");
     }
     machine::look(&database).await;
     let listener = listen(settings).await?;

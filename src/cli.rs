@@ -7,6 +7,8 @@ pub mod settings;
 pub mod status;
 pub mod webhooks;
 
+mod columns;
+mod help;
 mod nobody;
 
 use std::fmt::Display;
@@ -15,28 +17,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::app::Exit;
-
-/// What clap says after the options.
-const AFTER: &str = "\
-Settings come from the embedded defaults, then FILE, then the environment (ATCR__SECTION__KEY).
-
-Exit codes: 0 stopped, every lease released · 1 failed, a restart may help · 75 stopped, but a
-lease was left to expire · 78 settings are wrong, a restart cannot help · 130 second signal
-
-Examples:
-  atcr-workers                                    run with the defaults, on ./atcr.db
-  ATCR__DATABASE__URL=postgres://… atcr-workers   run on PostgreSQL, on as many machines as you like
-  atcr-workers status                             everything at a glance
-  atcr-workers leases                             who runs what
-  atcr-workers leases drain web1                  before web1 is stopped for long
-  atcr-workers backfill --all                     read every repository again
-  atcr-workers webhooks test 3                    send a test to a user's endpoint
-  atcr-workers settings                           every setting, and where it came from";
+use crate::app::{Exit, Refusal};
 
 /// The background process of an AT Protocol container registry.
 #[derive(Debug, Parser)]
-#[command(name = "atcr-workers", version, after_help = AFTER)]
+#[command(name = "atcr-workers", version, after_help = help::ALL)]
 pub struct Cli {
     /// Read this settings file over the defaults.
     #[arg(long, global = true, value_name = "FILE")]
@@ -49,48 +34,54 @@ pub struct Cli {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the workers whose leases come to this instance, until SIGTERM or SIGINT.
+    /// Run the workers whose leases come here, until SIGTERM or SIGINT.
+    #[command(after_help = help::RUN)]
     Run(Run),
-    /// Say how everything is: instances, leases, streams, backfill, outbox, and which holds answer.
+    /// Say how everything is: instances, leases, streams, outbox, holds.
+    #[command(after_help = help::STATUS)]
     Status {
         /// As a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// List every lease: who has it, since when, at which epoch; or say where leases shall be.
+    /// Say who has which lease, and where leases shall be.
+    #[command(after_help = help::LEASES)]
     Leases {
         /// As a JSON array.
-        #[arg(long, global = true)]
+        #[arg(long)]
         json: bool,
         /// What to do; list them if nothing is said.
         #[command(subcommand)]
         command: Option<leases::Command>,
     },
-    /// Have repositories read again by whoever runs the backfill; waits until they are.
-    #[command(after_help = backfill::AFTER)]
+    /// Have repositories read again, and wait until they are.
+    #[command(after_help = help::BACKFILL)]
     Backfill(backfill::Arguments),
-    /// List the users' webhooks; or add, remove, enable, disable or test one, or have a delivery made again.
-    #[command(after_help = webhooks::AFTER)]
+    /// List the users' webhooks; add, remove, disable or test one.
+    #[command(after_help = help::WEBHOOKS)]
     Webhooks {
         /// As a JSON array.
-        #[arg(long, global = true)]
+        #[arg(long)]
         json: bool,
         /// What to do; list them if nothing is said.
         #[command(subcommand)]
         command: Option<webhooks::Command>,
     },
     /// Bring the database to this version's schema. `run` does it too.
+    #[command(after_help = help::MIGRATE)]
     Migrate {
-        /// Change nothing; list what would be applied, and exit 1 if there is anything.
+        /// Apply nothing; list what is pending (exit code 1).
         #[arg(long)]
         check: bool,
     },
-    /// Print a shell's completions: `atcr-workers completions bash > /etc/bash_completion.d/atcr-workers`.
+    /// Print what a shell needs to complete our commands.
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the effective settings with their origin, secrets masked.
+    /// Print the settings in effect with their origin, secrets masked.
+    #[command(after_help = help::SETTINGS)]
     Settings {
         /// As a JSON array.
         #[arg(long)]
@@ -101,7 +92,7 @@ pub enum Command {
 /// How it is run.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Run {
-    /// Stop as on SIGTERM when the process that started this one has ended; for a registry that starts it as a child.
+    /// Stop as on SIGTERM once the parent process has ended.
     #[arg(long)]
     pub exit_with_parent: bool,
 }
@@ -135,6 +126,11 @@ pub fn refuse(why: &dyn Display, exit: Exit) -> ExitCode {
 pub fn say(why: &dyn Display, exit: Exit) -> Exit {
     eprintln!("atcr-workers: {why}");
     exit
+}
+
+/// What changes something prints no list.
+pub(crate) fn no_list() -> Refusal {
+    Refusal::settings("--json: expected with what is listed only; nothing was done")
 }
 
 /// Prints an answer; a reader that has left needs none.

@@ -21,6 +21,12 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let recorder =
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
     let handle = recorder.install_recorder()?;
+    describe();
+    Ok(handle)
+}
+
+/// Tells the recorder of this thread, or of the process, what each metric means: all that there are.
+pub fn describe() {
     leased_actors::metrics::describe();
     crate::backfill::meters::describe_metrics();
     crate::billing::meters::describe_metrics();
@@ -30,7 +36,6 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     crate::labels::meters::describe_metrics();
     crate::outbox::meters::describe_metrics();
     crate::webhooks::meters::describe_metrics();
-    Ok(handle)
 }
 
 /// Folds histograms until `stop`.

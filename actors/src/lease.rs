@@ -218,6 +218,45 @@ pub struct StoreError {
 /// decision; each ends by itself, with an error if need be, within the renew timeout (T).
 ///
 /// Not cancel-safe: a dropped call may or may not have happened. The supervisor never drops one.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use leased_actors::clock::Clock;
+/// use leased_actors::lease::{Ask, Incarnation, LeaseName, LeaseStore, ProcessId, Registration, Release};
+/// use leased_actors::memory::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryStore::new(Clock::boottime());
+/// let name: LeaseName = "sweep".parse()?;
+/// let register = async |label: &str| {
+///     let incarnation = Incarnation::new();
+///     let me = Registration {
+///         incarnation,
+///         process: ProcessId::new(),
+///         label: label.to_owned(),
+///         host: "here".to_owned(),
+///         pid: 1,
+///         admin_address: None,
+///         stop_bound: Duration::from_secs(3),
+///         ttl: Duration::from_secs(5),
+///     };
+///     store.register(&me, &[name.clone()]).await.map(|()| incarnation)
+/// };
+/// let (one, two) = (register("one").await?, register("two").await?);
+/// let ask =
+///     |me| Ask { name: name.clone(), me, grace: Duration::ZERO, beaconless: None, ends_wish: false };
+///
+/// let first = store.claim(&ask(one)).await?.expect("it was free");
+/// assert!(store.claim(&ask(two)).await?.is_none(), "its holder is alive");
+/// assert!(store.release(&first.term, Release::Free).await?, "this is the acknowledgement");
+/// let second = store.claim(&ask(two)).await?.expect("it is free again");
+/// assert!(second.term.epoch > first.term.epoch);
+/// assert!(!store.release(&first.term, Release::Free).await?, "that term is over");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait LeaseStore: Send + Sync + 'static {
     /// Adds the incarnation, alive, and a row for each of `names` that has none.

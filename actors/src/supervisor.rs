@@ -42,7 +42,44 @@ pub struct Setup {
     pub on_overdue: Bite,
 }
 
-/// A running supervisor. Dropping it does not stop the supervisor; [`Supervision::shut_down`] does.
+/// A running supervisor.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use leased_actors::clock::Clock;
+/// use leased_actors::lease::ProcessId;
+/// use leased_actors::lease::timing::Timing;
+/// use leased_actors::memory::MemoryStore;
+/// use leased_actors::supervisor::{self, Setup};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = Clock::boottime();
+/// let setup = Setup {
+///     process: ProcessId::new(),
+///     label: "one".to_owned(),
+///     host: "here".to_owned(),
+///     admin_address: None,
+///     timing: Timing::SQLITE,
+///     clock: clock.clone(),
+///     on_overdue: Arc::new(|term| panic!("{term} did not stop in time")),
+/// };
+/// let workers = Vec::new(); // Each an `Arc<dyn Worker>`.
+/// let mut supervision = supervisor::start(setup, Arc::new(MemoryStore::new(clock)), workers).await?;
+///
+/// let mut shown = supervision.snapshot();
+/// let registered = shown.wait_for(|now| now.incarnation.is_some()).await?.incarnation;
+/// assert!(registered.is_some());
+///
+/// supervision.shut_down();
+/// let report = supervision.ended().await?;
+/// assert!(report.is_clean(), "every lease was released, and each release acknowledged");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it does not stop the supervisor; [`Supervision::shut_down`] does.
 pub struct Supervision {
     actor: ActorRef<Message>,
     meter: Meter,

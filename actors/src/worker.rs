@@ -20,7 +20,55 @@ use crate::restart::Intensity;
 /// Why a worker could not go on. Its text goes into the log and the last-failure field.
 pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One job that must run on exactly one instance.
+/// One job that must run on exactly one instance. `WORKERS.md` of this crate says what it has to do; in short:
+///
+/// ```
+/// use leased_actors::lease::{Effects, LeaseName};
+/// use leased_actors::worker::{Context, Worker, WorkerError};
+///
+/// struct Mail;
+///
+/// #[async_trait::async_trait]
+/// impl Worker for Mail {
+///     fn name(&self) -> LeaseName {
+///         "mail".parse().expect("a good name")
+///     }
+///
+///     // It sends: its successor waits the grace, and it stops as soon as trust ends.
+///     fn effects(&self) -> Effects {
+///         Effects::External
+///     }
+///
+///     async fn run(&self, context: Context) -> Result<(), WorkerError> {
+///         while let Some(()) = context.stop.run_until_cancelled(next_mail()).await {
+///             if context.term.is_trusted() {
+///                 // Send it, with an id that is the same in the next attempt.
+///             }
+///             context.progress.made();
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// async fn next_mail() {
+///     std::future::pending().await
+/// }
+///
+/// # use std::time::Duration;
+/// # use leased_actors::{clock::Clock, lease::{Epoch, Incarnation, Term, TermId, Trust}, worker::Progress};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), WorkerError> {
+/// // A test needs no supervisor:
+/// let clock = Clock::boottime();
+/// let id = TermId { name: Mail.name(), holder: Incarnation::new(), epoch: Epoch(1) };
+/// let term = Term::new(id, Trust::none(clock.clone()));
+/// let stop = tokio_util::sync::CancellationToken::new();
+/// let context = Context { term, stop: stop.clone(), progress: Progress::new(clock) };
+/// let running = tokio::spawn(async move { Mail.run(context).await });
+/// stop.cancel();
+/// running.await?
+/// # }
+/// ```
 #[async_trait]
 pub trait Worker: Send + Sync + 'static {
     /// The lease that it runs under.

@@ -96,7 +96,8 @@ impl Reading {
         let wait = named.clamp(wait_after(failures), wait_after(u32::MAX));
         let wait = (is_temporary && failures + 1 < FAILURES_MAX).then_some(wait);
         meters::failed("relay");
-        tracing::warn!(list = ?self.list.name, %error, again_in = ?wait, "a relay's list of repositories could not be read");
+        let again = wait.map_or("not in this run".to_owned(), |wait| format!("in {wait:?}"));
+        tracing::warn!(list = %self.list.name, %error, again, "a relay's list of repositories could not be read");
         let (list, error) = (self.list.clone(), plain(error));
         let work =
             async move |tx: &mut crate::store::Tx| tx.list_failed(&list, &error, wait, is_temporary).await;

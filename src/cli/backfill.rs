@@ -26,17 +26,6 @@ const STILLNESS: Duration = Duration::from_secs(15 * 60);
 /// How often it is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What clap says after the options.
-pub(super) const AFTER: &str = "\
-The wish stands in the database until it is fulfilled, also if this command is interrupted.
-
-Exit codes: 0 read · 1 a repository could not be read, or nobody took the wish up (it stands)
-
-Examples:
-  atcr-workers backfill --did did:plc:ewvi7nxzyoun6zhxrhs64oiz   read one repository again
-  atcr-workers backfill --all                                    read every repository again
-  atcr-workers backfill --all --no-wait                          only ask for it";
-
 /// What is to be read again. Every record of it is written anew, whatever the index knows.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -56,10 +45,7 @@ pub struct Arguments {
 /// # Errors
 /// If the database does not answer, or nobody takes it up.
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<Exit, Refusal> {
-    let database = app::open(settings).await?;
-    if !database.pending_migrations().await?.is_empty() {
-        return Err(app::not_migrated());
-    }
+    let database = app::open_ready(settings).await?;
     let leases = SqlLeases::new(database.clone());
     let wishes: Vec<Option<Did>> =
         if arguments.all { vec![None] } else { arguments.did.into_iter().map(Some).collect() };
@@ -72,10 +58,10 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<Exit, Refu
     if let Some(why) = &nobody
         && !arguments.no_wait
     {
-        return Err(Refusal::failed(format!("{why}: the wish stands, and is carried out when one does")));
+        return Err(Refusal::failed(format!("{why}; the wish stands, and is carried out when one runs it")));
     }
     if arguments.no_wait {
-        let more = nobody.map_or_else(String::new, |why| format!("; {why}, so it waits for one"));
+        let more = nobody.map_or_else(String::new, |why| format!("; it waits: {why}"));
         return Ok(crate::cli::print(|out| writeln!(out, "asked for{more}")));
     }
     Wait { database, leases: settings.leases.enabled.then_some(leases), asked, clock: Clock::boottime() }
@@ -120,13 +106,13 @@ impl Wait {
             if self.clock.now().since(moved) > patience {
                 line.end();
                 let why = match &self.leases {
-                    Some(leases) => {
-                        nobody(leases, "backfill").await?.unwrap_or("the worker does not get on".to_owned())
-                    }
-                    None => "no instance runs the backfill".to_owned(),
+                    Some(leases) => nobody(leases, "backfill")
+                        .await?
+                        .unwrap_or("its worker does not get on: see its log".to_owned()),
+                    None => "does an instance run it?".to_owned(),
                 };
                 return Err(Refusal::failed(format!(
-                    "nothing happened in {patience:?} ({why}); the wish stands"
+                    "nothing happened in {patience:?} ({why}); the wish stands, and `atcr-workers status` shows it"
                 )));
             }
             sleep(LOOK_EVERY).await;

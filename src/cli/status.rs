@@ -16,10 +16,7 @@ use crate::store::SqlLeases;
 /// # Errors
 /// If the database does not answer.
 pub async fn run(settings: &Settings, json: bool) -> Result<Exit, Refusal> {
-    let database = app::open(settings).await?;
-    if !database.pending_migrations().await?.is_empty() {
-        return Err(app::not_migrated());
-    }
+    let database = app::open_ready(settings).await?;
     let leases = SqlLeases::new(database.clone()).list().await.map_err(Refusal::failed)?;
     let status = database.status().await.map_err(Refusal::failed)?;
     let labels = database.labels_status().await.map_err(Refusal::failed)?;

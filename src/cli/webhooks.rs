@@ -9,43 +9,41 @@ use clap::Subcommand;
 
 use crate::app::{self, Exit, Refusal};
 use crate::atproto::{Did, Handle};
+use crate::cli::help;
 use crate::settings::Settings;
 use crate::store::SqlLeases;
 use crate::store::webhooks::{Asked, User};
-
-/// What clap says after the options.
-pub(super) const AFTER: &str = "\
-Triggers: push, scan:first; with a tier that has them also scan:all, scan:changed. What a tier has stands in
-billing.tiers; the first one, or one webhook if there is none, is for everybody who pays nothing.
-
-Examples:
-  atcr-workers webhooks add --user alice.test --url https://ci.example/hook --triggers push --generate-secret
-  atcr-workers webhooks list --json
-  atcr-workers webhooks test 3                                   send a test, and wait for the answer
-  atcr-workers webhooks redeliver whd_mfrggzdfmztwq2lknnwg23tpoa   the same delivery again, under the same id";
 
 /// What can be done to webhooks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Add one, and print its number.
+    #[command(after_help = help::ADD)]
     Add(add::Arguments),
     /// List them. The default.
+    #[command(after_help = help::LIST)]
     List {
         /// Those of this user: a DID or a handle.
         #[arg(long, value_name = "DID|HANDLE", value_parser = user)]
         user: Option<User>,
+        /// As a JSON array.
+        #[arg(long)]
+        json: bool,
     },
     /// Remove one, with its deliveries.
+    #[command(after_help = help::REMOVE)]
     Remove {
         /// Its number.
         webhook: i64,
     },
     /// Enable one that was disabled, by whomever.
+    #[command(after_help = help::ENABLE)]
     Enable {
         /// Its number.
         webhook: i64,
     },
-    /// Disable one: what waits is withheld, and nothing more is put in for it.
+    /// Disable one: what waits is withheld, and nothing more is put in.
+    #[command(after_help = help::DISABLE)]
     Disable {
         /// Its number.
         webhook: i64,
@@ -54,6 +52,7 @@ pub enum Command {
         reason: String,
     },
     /// Send a test, and wait for its result.
+    #[command(after_help = help::TEST)]
     Test {
         /// The webhook's number.
         webhook: i64,
@@ -61,7 +60,8 @@ pub enum Command {
         #[arg(long)]
         no_wait: bool,
     },
-    /// Make a delivery once more, under the same id and with the same bytes, and wait for its result.
+    /// Make a delivery once more, under the same id, and wait for it.
+    #[command(after_help = help::REDELIVER)]
     Redeliver {
         /// The delivery's id.
         delivery: String,
@@ -76,16 +76,16 @@ pub enum Command {
 /// # Errors
 /// If the database does not answer, or what is asked for cannot be done.
 pub async fn run(settings: &Settings, json: bool, command: Option<Command>) -> Result<Exit, Refusal> {
-    let database = app::open(settings).await?;
-    if !database.pending_migrations().await?.is_empty() {
-        return Err(app::not_migrated());
+    let command = command.unwrap_or(Command::List { user: None, json });
+    if json && !matches!(command, Command::List { .. }) {
+        return Err(crate::cli::no_list());
     }
-    let leases = SqlLeases::new(database);
-    match command.unwrap_or(Command::List { user: None }) {
+    let leases = SqlLeases::new(app::open_ready(settings).await?);
+    match command {
         Command::Add(arguments) => add::run(settings, &leases, arguments).await,
-        Command::List { user } => {
+        Command::List { user, json: as_json } => {
             let webhooks = leases.webhooks(user).await.map_err(Refusal::failed)?;
-            Ok(list::print(&webhooks, json))
+            Ok(list::print(&webhooks, json || as_json))
         }
         Command::Remove { webhook } => {
             done(leases.remove_webhook(webhook).await.map_err(Refusal::failed)?, webhook, "removed")
@@ -98,11 +98,14 @@ pub async fn run(settings: &Settings, json: bool, command: Option<Command>) -> R
         }
         Command::Test { webhook, no_wait } => {
             let asked = leases.test_webhook(webhook).await.map_err(Refusal::failed)?;
-            let delivery = asked_for(asked, &format!("there is no webhook {webhook}"))?;
+            let delivery = asked_for(asked, &no_webhook(webhook))?;
             wait::outcome(settings, leases, &delivery, no_wait).await
         }
         Command::Redeliver { delivery, no_wait } => {
-            let unknown = format!("there is no delivery {delivery:?}");
+            let unknown = format!(
+                "there is no delivery {delivery:?}: it is the X-ATCR-Delivery that an endpoint got; finished ones are \
+                 deleted after a month"
+            );
             let asked = leases.redeliver(delivery).await.map_err(Refusal::failed)?;
             let delivery = asked_for(asked, &unknown)?;
             wait::outcome(settings, leases, &delivery, no_wait).await
@@ -120,9 +123,13 @@ fn asked_for(asked: Asked, unknown: &str) -> Result<String, Refusal> {
     }
 }
 
+fn no_webhook(webhook: i64) -> String {
+    format!("there is no webhook {webhook}: `atcr-workers webhooks` lists them")
+}
+
 fn done(was_there: bool, webhook: i64, what: &str) -> Result<Exit, Refusal> {
     if !was_there {
-        return Err(Refusal::failed(format!("there is no webhook {webhook}")));
+        return Err(Refusal::failed(no_webhook(webhook)));
     }
     Ok(crate::cli::print(|out| writeln!(out, "webhook {webhook} is {what}")))
 }

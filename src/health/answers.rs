@@ -27,6 +27,17 @@ pub enum State {
     Unknown,
 }
 
+impl State {
+    /// The word for it, in answers, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reachable => "reachable",
+            Self::Unreachable => "unreachable",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A hold, for the registry and for people. The names of the fields are the interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldState {

@@ -127,11 +127,11 @@ impl Holds {
         let error = self.answers().state_of(did, Instant::now()).error;
         match state {
             _ if !self.shared.of_registry.contains(did) => {
-                tracing::debug!(hold = %did, ?state, error, "a hold's state has changed");
+                tracing::debug!(hold = %did, state = state.as_str(), error, "a hold's state has changed");
             }
             State::Reachable => tracing::info!(hold = %did, "the registry's hold answers"),
             State::Unreachable | State::Unknown => {
-                tracing::warn!(hold = %did, ?state, error, "the registry's hold does not answer");
+                tracing::warn!(hold = %did, state = state.as_str(), error, "the registry's hold does not answer");
             }
         }
     }

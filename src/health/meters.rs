@@ -45,11 +45,9 @@ pub(super) enum Spared {
 }
 
 pub(super) fn holds(list: &HoldList) {
-    for (state, word) in
-        [(State::Reachable, "reachable"), (State::Unreachable, "unreachable"), (State::Unknown, "unknown")]
-    {
+    for state in [State::Reachable, State::Unreachable, State::Unknown] {
         let count = list.holds.iter().filter(|hold| hold.state == state).count();
-        gauge!(HOLDS, "state" => word).set(count as f64);
+        gauge!(HOLDS, "state" => state.as_str()).set(count as f64);
     }
     gauge!(LEFT_OUT).set(list.left_out as f64);
 }

@@ -3,6 +3,7 @@
 mod read;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use super::{IdentityDue, IdentityFound, ReadError};
@@ -53,6 +54,16 @@ pub enum ListName {
         /// Which collection.
         collection: Collection,
     },
+}
+
+impl fmt::Display for ListName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Users => f.write_str("accounts of the index"),
+            Self::Holds => f.write_str("holds that manifests name"),
+            Self::Relay { url, collection } => write!(f, "{} at {url}", collection.nsid()),
+        }
+    }
 }
 
 /// A list that has to be read on.

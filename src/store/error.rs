@@ -37,7 +37,7 @@ pub enum OpenError {
     )]
     Pooler,
     /// The database does not answer, or refuses us. A restart may help.
-    #[error("open the database: {0}")]
+    #[error("open the database: {0}: is it up, and is database.url right? `atcr-workers settings` shows it")]
     Connect(String),
 }
 
@@ -45,7 +45,10 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// It holds migrations that this program does not know. A restart cannot help.
-    #[error("the database is of a newer version of this program: it has the unknown migrations {0}")]
+    #[error(
+        "the database is of a newer version of this program: it has the unknown migrations {0}: use a program that is as \
+         new, or go back as migrations/README.md says"
+    )]
     Newer(String),
     /// The lock, the connection or a statement failed; what was begun was rolled back.
     #[error("migrate the database: {0}")]

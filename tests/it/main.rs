@@ -6,6 +6,7 @@ mod beside;
 mod billing;
 mod cited;
 mod commands;
+mod documents;
 mod exits;
 mod guards;
 mod health;

@@ -42,6 +42,27 @@ impl Trust {
 }
 
 /// A term in a worker's hand: what it shows to the database with every write.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use leased_actors::clock::Clock;
+/// use leased_actors::lease::{Epoch, Incarnation, Term, TermId, Trust};
+///
+/// let clock = Clock::boottime();
+/// let trust = Trust::none(clock.clone());
+/// let name = "sweep".parse().unwrap();
+/// let term = Term::new(TermId { name, holder: Incarnation::new(), epoch: Epoch(7) }, trust.clone());
+/// assert_eq!(term.id().to_string(), "sweep at epoch 7");
+///
+/// assert!(!term.is_trusted(), "no renewal was acknowledged yet");
+/// let sent = clock.now();
+/// // ... the renewal is acknowledged, and counts from when it was sent.
+/// trust.extend(sent + Duration::from_secs(2));
+/// assert!(term.is_trusted());
+/// trust.end();
+/// assert!(!term.is_trusted(), "declared dead: for good");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Term {
     id: TermId,

@@ -16,6 +16,20 @@ pub const STOP_MARGIN: Duration = Duration::from_millis(250);
 pub const ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// The timing of one instance's leases.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use leased_actors::lease::timing::Timing;
+///
+/// assert!(Timing::POSTGRES.check(true).is_ok());
+/// // A rival that waits for two seconds may meet a holder that stops only after three.
+/// let hasty = Timing { ttl: Duration::from_secs(2), ..Timing::POSTGRES };
+/// assert_eq!(
+///     hasty.check(true).unwrap_err().to_string(),
+///     "leases.ttl (2s) must be at least leases.trust_for (2s) + leases.stop_within (1s) = 3s"
+/// );
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// R: from the send of one renewal to the send of the next.

@@ -20,12 +20,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) async fn drain(leases: &SqlLeases, instance: &str) -> Result<Exit, Refusal> {
     let who = wishes::drain(leases, instance, true).await.map_err(Refusal::failed)?;
     tell(&format!("{} takes no leases any more", named(&who)));
+    let all = leases.instances().await.map_err(Refusal::failed)?;
+    let alone = !all.iter().any(|other| other.incarnation != who.incarnation && other.state == "up");
+    let nobody = if alone { ": nobody else is up, so its workers run nowhere" } else { "" };
     fulfilled(leases, "its leases have not all left", move |all| {
-        let left: Vec<_> = all.iter().filter(|lease| holds(lease, who.incarnation)).collect();
-        if left.is_empty() {
-            Ok("it has none".to_owned())
+        let there = all.iter().filter(|lease| holds(lease, who.incarnation));
+        let there: Vec<&str> = there.map(|lease| lease.name.as_str()).collect();
+        if there.is_empty() {
+            Ok(format!("it has none{nobody}"))
         } else {
-            Err(format!("{} still there", left.len()))
+            Err(format!("{} to leave", there.join(", ")))
         }
     })
     .await
@@ -93,7 +97,8 @@ async fn fulfilled(
         }
         if clock.now().since(since) > PATIENCE {
             return Err(Refusal::failed(format!(
-                "{otherwise} within {PATIENCE:?} ({last}); the wish stays, and is carried out when it can be"
+                "{otherwise} within {PATIENCE:?} ({last}); the wish stays, and `atcr-workers leases` shows when it is \
+                 carried out"
             )));
         }
         sleep(LOOK_EVERY).await;

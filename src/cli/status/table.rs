@@ -2,10 +2,12 @@
 
 use leased_actors::lease::LeaseView;
 
+use crate::cli::columns::{COLUMNS, cut, fitted, named};
+use crate::cli::leases::table;
 use crate::status::report::{Backfill, HoldsOf, Instance, Labels, Outbox, Run, StatusReport, Stream};
 
-/// No line is longer; what does not fit is cut, with a sign that it is.
-const COLUMNS: usize = 80;
+/// Before each line of a section.
+const INDENT: usize = 2;
 
 /// Holds that do not answer, of one instance. The rest is counted.
 const DOWN_MAX: usize = 10;
@@ -26,7 +28,7 @@ pub(super) fn text(report: &StatusReport) -> String {
 
 fn section(title: &str, lines: Vec<String>, otherwise: &str) -> Vec<String> {
     let lines = if lines.is_empty() { vec![otherwise.to_owned()] } else { lines };
-    let lines = lines.into_iter().map(|line| format!("  {line}"));
+    let lines = lines.into_iter().map(|line| format!("{:INDENT$}{line}", ""));
     std::iter::once(title.to_owned()).chain(lines).collect()
 }
 
@@ -45,18 +47,7 @@ fn instances(all: &[Instance]) -> Vec<String> {
 }
 
 fn leases(all: &[LeaseView]) -> Vec<String> {
-    let row = |name: &str, state: &str, epoch: &str, since: &str, who: &str| {
-        format!("{name:<12} {state:<8} {epoch:>14}  {since:<19}  {who}")
-    };
-    let head = row("LEASE", "STATE", "EPOCH", "SINCE", "HOLDER");
-    let line = |of: &LeaseView| {
-        let since = of.since.as_deref().map_or("-", |since| since.get(..19).unwrap_or(since));
-        let holder = of.holder.as_ref();
-        let holder = holder.map_or("-".to_owned(), |of| named(&of.label, &of.incarnation.to_string(), 19));
-        row(of.name.as_str(), of.state, &of.epoch.to_string(), since, &holder)
-    };
-    let lines: Vec<String> = all.iter().map(line).collect();
-    if lines.is_empty() { lines } else { std::iter::once(head).chain(lines).collect() }
+    if all.is_empty() { Vec::new() } else { table::leases(all, COLUMNS - INDENT) }
 }
 
 fn stream(of: &Stream) -> String {
@@ -148,12 +139,6 @@ fn holds(of: &HoldsOf) -> Vec<String> {
     lines
 }
 
-/// A label with the beginning of the incarnation, since labels may be the same.
-fn named(label: &str, incarnation: &str, len_max: usize) -> String {
-    let short: String = incarnation.chars().take(6).collect();
-    format!("{} {short}", cut(&label.escape_debug().to_string(), len_max - 7))
-}
-
 /// `2026-12-01 13:27`; in a text of a fixed form.
 fn minute(at: Option<&str>) -> &str {
     at.map_or("-", |at| at.get(..16).unwrap_or(at))
@@ -167,18 +152,6 @@ fn ago(seconds: f64) -> String {
         ..172_800.0 => format!("{:.1} h ago", seconds / 3_600.0),
         _ => format!("{:.0} days ago", seconds / 86_400.0),
     }
-}
-
-fn fitted(line: &str) -> String {
-    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    cut(line.trim_end(), COLUMNS)
-}
-
-fn cut(text: &str, len_max: usize) -> String {
-    if text.chars().count() <= len_max {
-        return text.to_owned();
-    }
-    text.chars().take(len_max - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

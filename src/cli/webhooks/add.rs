@@ -21,7 +21,7 @@ const SECRET_LEN: std::ops::RangeInclusive<usize> = 8..=512;
 /// What is to be added.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Whose it is: a DID, or a handle, of a user that the index knows.
+    /// Whose it is: a user that the index knows.
     #[arg(long, value_name = "DID|HANDLE", value_parser = super::user)]
     user: User,
     /// Where deliveries go: https.
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// When, separated by commas.
     #[arg(long, value_delimiter = ',', required = true)]
     triggers: Vec<Trigger>,
-    /// Sign with the secret in this file; "-" is the standard input.
+    /// Sign with the secret in FILE ("-": standard input).
     #[arg(long, value_name = "FILE", group = "secret")]
     secret_file: Option<PathBuf>,
     /// Sign with the secret in this environment variable.
@@ -52,10 +52,14 @@ pub(super) async fn run(settings: &Settings, leases: &SqlLeases, new: Arguments)
             writeln!(out, "{id}")?;
             shown.iter().try_for_each(|secret| writeln!(out, "{}", secret.reveal()))
         })),
-        Added::UnknownUser => Err(Refusal::failed("the index does not know this user")),
+        Added::UnknownUser => Err(Refusal::failed(
+            "the index does not know this user: it must have a record of ours; `atcr-workers backfill --did DID` reads it",
+        )),
         Added::TooMany(gate) => {
             let max = gate.webhooks_max;
-            Err(Refusal::failed(format!("the user's tier has {max} webhooks at most (billing.tiers)")))
+            Err(Refusal::failed(format!(
+                "the user's tier has {max} webhooks at most (billing.tiers): remove one first"
+            )))
         }
         Added::Paid(trigger) => Err(Refusal::failed(format!(
             "the user's tier does not have the trigger {trigger} (billing.tiers)"

@@ -28,11 +28,11 @@ pub(super) async fn outcome(
         false => None,
     };
     if no_wait {
-        let more = nobody.map_or_else(String::new, |why| format!("; {why}, so it waits for one"));
+        let more = nobody.map_or_else(String::new, |why| format!("; it waits: {why}"));
         return Ok(crate::cli::print(|out| writeln!(out, "{delivery} is due{more}")));
     }
     if let Some(why) = nobody {
-        return Err(Refusal::failed(format!("{why}: {delivery} is due, and goes out when one does")));
+        return Err(Refusal::failed(format!("{why}; {delivery} is due, and goes out when one runs it")));
     }
     let clock = Clock::boottime();
     let until = clock.now() + settings.webhooks.timeout + PATIENCE;
@@ -48,7 +48,9 @@ pub(super) async fn outcome(
             };
         }
         if clock.now() >= until {
-            return Err(Refusal::failed(format!("{delivery} was not tried in time; it stays due")));
+            return Err(Refusal::failed(format!(
+                "{delivery} was not tried in time; it stays due, and `atcr-workers status` shows what waits"
+            )));
         }
         sleep(LOOK_EVERY).await;
     }
