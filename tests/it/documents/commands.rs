@@ -78,6 +78,7 @@ const TABLE: &[(&str, How)] = &[
     ("pg_dump ", How::Where("pg_dump")),
     ("promtool ", How::Where("promtool")),
     ("curl -s ", How::Get),
+    ("curl --fail-with-body ", How::Where("curl")),
 ];
 
 fn has(file: &str, text: &str) -> bool {
@@ -258,6 +259,9 @@ async fn put_back(world: &World, command: &str) {
             world.shell(&format!("atcr-workers {undo}")).unwrap();
             world.until_all_run();
         }
+    }
+    if command.contains("/actions") {
+        world.until_all_run();
     }
 }
 

@@ -28,6 +28,9 @@ use crate::{
 /// A wish that nobody fulfils takes 30 s to say so; what is run here is fulfilled.
 const COMMAND_WITHIN: Duration = Duration::from_secs(90);
 
+/// Who has it may act.
+const TOKEN: &str = "only-for-the-tests-of-documents";
+
 /// Of the stage's two instances.
 pub(super) const LEASES: usize = 5;
 
@@ -48,6 +51,7 @@ impl World {
         let settings = [
             ("ATCR__NETWORK__ALLOW_LOOPBACK", "true"),
             ("ATCR__ADMIN__LISTEN", "127.0.0.1:0"),
+            ("ATCR__ADMIN__TOKEN", TOKEN),
             ("ATCR__TELEMETRY__FORMAT", "json"),
             ("ATCR__BACKFILL__ENABLED", "true"),
             ("ATCR__BACKFILL__RELAY_URLS", relays.as_str()),
@@ -100,6 +104,7 @@ impl World {
             ("did:plc:ewvi7nxzyoun6zhxrhs64oiz", self.user.0.clone()),
             ("alice.test", self.user.1.clone()),
             ("https://ci.example/hook", format!("{}/hook", self.stage.net.webhooks().url())),
+            ("$TOKEN", TOKEN.to_owned()),
             ("127.0.0.1:9464", self.web[0].admin_address()),
             (" /usr/local/bin/", format!(" {home}/bin/")),
             (" /etc/systemd/system/", format!(" {home}/units/")),
