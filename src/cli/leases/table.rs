@@ -80,7 +80,7 @@ mod tests {
         };
         let lines = leases(&["jetstream", "a", "hold-tiers"].map(view), COLUMNS);
         fits(&lines);
-        assert!(lines[1].contains("a-label-of-a…"), "{lines:#?}");
+        assert!(lines[1].contains("a-label-of-a-… 012345"), "{lines:#?}");
     }
 
     #[test]
