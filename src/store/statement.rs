@@ -198,3 +198,32 @@ impl<ST> QueryId for Typed<ST> {
 }
 
 impl<ST, C> RunQueryDsl<C> for Typed<ST> {}
+
+#[cfg(test)]
+mod tests {
+    use diesel::debug_query;
+    use diesel::sqlite::Sqlite;
+
+    use super::*;
+
+    fn said(statement: Statement) -> Vec<String> {
+        statement.one_by_one().map(|one| debug_query::<Sqlite, _>(&one).to_string()).collect()
+    }
+
+    #[test]
+    fn for_each_row_the_text_is_the_same_and_its_values_are_bound() {
+        let text = "DELETE FROM t WHERE a > ? AND (b, c) IN ({rows}) AND d = ?";
+        let each = Statement::new(text).bind(7).each(vec![row!["x", 1], row!["y", 2]]).bind(true);
+        let sql = "DELETE FROM t WHERE a > ? AND (b, c) IN (VALUES (?,?)) AND d = ?";
+        let bound = ["x\"), Some(1", "y\"), Some(2"].map(|row| format!("[Some(7), Some(\"{row}), true]"));
+        assert_eq!(said(each), bound.map(|bound| format!("{sql} -- binds: {bound}")));
+    }
+
+    #[test]
+    fn a_list_of_rows_is_one_statement() {
+        let list =
+            Statement::new("SELECT a FROM t WHERE a IN ({rows})").rows(vec![row![1], row![2], row![3]]);
+        let [said] = &said(list)[..] else { panic!("one statement") };
+        assert!(said.starts_with("SELECT a FROM t WHERE a IN (VALUES (?),(?),(?)) -- binds"), "{said}");
+    }
+}
