@@ -89,10 +89,10 @@ fn start(file: &Containerfile, root: &Path, volume: &Path, what: &str) -> Option
          mount --bind . .
          cd {root}
          mkdir -p proc dev sys etc
-         touch etc/resolv.conf etc/hosts dev/null dev/urandom
+         touch etc/resolv.conf etc/hosts dev/null dev/zero dev/full dev/random dev/urandom
          mount --bind {volume} data
          chown {user}:{group} data
-         for file in etc/resolv.conf etc/hosts dev/null dev/urandom; do mount --bind /$file $file; done
+         for file in etc/resolv.conf etc/hosts dev/null dev/zero dev/full dev/random dev/urandom; do mount --bind /$file $file; done
          mount -t proc proc proc
          mount -o remount,bind,ro .",
         root = root.display(),

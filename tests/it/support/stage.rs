@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -13,7 +13,10 @@ use localnet::{
     traffic::Traffic,
 };
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval},
+};
 
 use super::{
     eventually::{eventually, eventually_blocking},
@@ -52,11 +55,18 @@ pub(crate) struct Stage {
 }
 
 /// Traffic that flows until this is dropped.
-pub(crate) struct Flow(JoinHandle<()>);
+pub(crate) struct Flow {
+    task: JoinHandle<()>,
+    /// Held during each change.
+    flows: Arc<Mutex<bool>>,
+}
 
+/// After it no change is made: the task may be in the middle of one, which an abort does not wait for, and what is expected is
+/// read next.
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.0.abort();
+        *self.flows.lock().unwrap() = false;
+        self.task.abort();
     }
 }
 
@@ -163,7 +173,21 @@ impl Stage {
     /// Makes changes at this rate until the answer is dropped.
     pub(crate) fn traffic(&self, seed: u64, per_second: f64) -> Flow {
         let (net, mut traffic) = (self.net.clone(), Traffic::new(&self.seeded, seed, 0.3));
-        Flow(tokio::spawn(async move { traffic.run(&net, per_second).await }))
+        let flows = Arc::new(Mutex::new(true));
+        let going = flows.clone();
+        let mut ticks = interval(Duration::from_secs_f64(1.0 / per_second));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let task = tokio::spawn(async move {
+            loop {
+                ticks.tick().await;
+                let going = going.lock().unwrap();
+                if !*going {
+                    return;
+                }
+                traffic.step(&net);
+            }
+        });
+        Flow { task, flows }
     }
 
     /// Makes so many changes at once.
@@ -190,7 +214,13 @@ impl Stage {
             );
             let known: BTreeSet<String> = known.await.into_iter().collect();
             let differ = known.symmetric_difference(&expected).count();
-            if differ == 0 { Ok(()) } else { Err(format!("{differ} of {} records differ", expected.len())) }
+            let some = |of: &BTreeSet<String>, not_of: &BTreeSet<String>| {
+                of.difference(not_of).take(2).cloned().collect::<Vec<_>>()
+            };
+            let (missing, superfluous) = (some(&expected, &known), some(&known, &expected));
+            let all = expected.len();
+            let told = || format!("{differ} of {all} records differ: {missing:?} missing, {superfluous:?} superfluous");
+            if differ == 0 { Ok(()) } else { Err(told()) }
         })
         .await;
     }
