@@ -19,7 +19,10 @@ pub(super) async fn find_or_build() -> io::Result<PathBuf> {
     println!("demo: building {NAME}, which takes some minutes the first time");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(&cargo);
-    command.args(["build", "--bin", NAME]).current_dir(env!("CARGO_MANIFEST_DIR")).kill_on_drop(true);
+    command
+        .args(["build", "--package", NAME, "--bin", NAME])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .kill_on_drop(true);
     if own.parent().is_some_and(|directory| directory.ends_with("release")) {
         command.arg("--release");
     }
