@@ -1,4 +1,4 @@
-// The page: takes each state of things from the instance (by an EventSource, in live.js), and draws it in the place of the last one.
+// The page: takes each state of things from the instance, and draws it in the place of the last one.
 
 import { isSignedIn, listen, offer } from "./actions.js";
 import { colorOf, named } from "./colors.js";

@@ -23,7 +23,7 @@ async fn the_page_is_served_with_all_that_it_needs_and_nothing_more() {
     let address = instance.admin_address();
     let get = |path: &str| http::get(&format!("http://{address}{path}")).unwrap();
     assert!(get("/").body.contains("<main"));
-    assert!(get("/page.js").body.contains("EventSource"));
+    assert!(get("/live.js").body.contains("new EventSource("));
     assert_eq!(get("/../Cargo.toml").status, 404);
     assert_eq!(get("/nothing").status, 404);
     let state: serde_json::Value = serde_json::from_str(&get("/status.json").body).unwrap();
